@@ -19,7 +19,9 @@
 
 #include <ferry/byte.h>
 
-#include "src/device/cuda/cuda_loader.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_driver.h"
 
 #define PAGE ((size_t)4096)
 
@@ -30,7 +32,7 @@ struct setting {
     unsigned char *memory;
     ferry_context *context;
     /* Functions of the CUDA driver; NULL if the device is not a CUDA device. */
-    const struct ferryi_cuda_driver *driver;
+    const struct ferryi_gpu_driver *driver;
     bool pinned;
     ferry_byte_buffer buffer;
     /* The lists of regions are filled only once, because a program that repeats its copies can also
@@ -47,14 +49,15 @@ place_of(const struct setting *setting, size_t i)
 }
 
 /* Returns the functions of the CUDA driver, or NULL if the device is not a CUDA device. */
-static const struct ferryi_cuda_driver *
+static const struct ferryi_gpu_driver *
 find_driver(ferry_context *context)
 {
-    const struct ferryi_cuda_driver *driver;
+    const struct ferryi_gpu_driver *driver;
     ferry_place_info info;
     bool is_cuda =
         ferry_context_get_place_info(context, 1, &info) == FERRY_OK && info.driver_version > 0;
-    return is_cuda && ferryi_cuda_driver_get(&driver) == FERRY_OK ? driver : NULL;
+    return is_cuda && ferryi_gpu_driver_get(&ferryi_cuda_vendor, &driver) == FERRY_OK ? driver
+                                                                                      : NULL;
 }
 
 static bool
@@ -156,36 +159,34 @@ copy_singly(struct setting *setting, bool up)
 /* Calls the driver's asynchronous copy function once for each range, then waits once for all
  * copies. */
 static bool
-copy_in_a_loop(const struct setting *setting, unsigned char *device, ferryi_cu_stream stream,
+copy_in_a_loop(const struct setting *setting, unsigned char *device, ferryi_gpu_stream stream,
                bool up)
 {
-    const struct ferryi_cuda_driver *driver = setting->driver;
-    ferryi_cu_result result = FERRYI_CUDA_SUCCESS;
-    for (size_t i = 0; i < setting->ranges && result == FERRYI_CUDA_SUCCESS; i++) {
+    const struct ferryi_gpu_driver *driver = setting->driver;
+    ferryi_gpu_result result = FERRYI_GPU_SUCCESS;
+    for (size_t i = 0; i < setting->ranges && result == FERRYI_GPU_SUCCESS; i++) {
         size_t at = place_of(setting, i);
-        ferryi_cu_pointer there = (ferryi_cu_pointer)(uintptr_t)(device + at);
-        result =
-            up ? driver->cuMemcpyHtoDAsync_v2(there, setting->memory + at, setting->bytes, stream)
-               : driver->cuMemcpyDtoHAsync_v2(setting->memory + at, there, setting->bytes, stream);
+        ferryi_gpu_pointer there = (ferryi_gpu_pointer)(uintptr_t)(device + at);
+        result = up ? driver->upload(there, setting->memory + at, setting->bytes, stream)
+                    : driver->download(setting->memory + at, there, setting->bytes, stream);
     }
-    return result == FERRYI_CUDA_SUCCESS &&
-           driver->cuStreamSynchronize(stream) == FERRYI_CUDA_SUCCESS;
+    return result == FERRYI_GPU_SUCCESS && driver->stream_synchronize(stream) == FERRYI_GPU_SUCCESS;
 }
 
 static bool
 copy_by_driver(struct setting *setting, bool up)
 {
     ferry_stream *stream = ferry_context_stream(setting->context, 1);
-    ferryi_cu_context context;
+    ferryi_gpu_context context;
     ferry_scope scope;
     unsigned char *device;
     if (ferry_byte_update_device(setting->buffer, stream, &scope, &device) != FERRY_OK)
         return bench_failed("opening a scope");
-    bool ok = setting->driver->cuDevicePrimaryCtxRetain(&context, 0) == FERRYI_CUDA_SUCCESS &&
-              setting->driver->cuCtxPushCurrent_v2(context) == FERRYI_CUDA_SUCCESS;
+    bool ok = setting->driver->context_retain(&context, 0) == FERRYI_GPU_SUCCESS &&
+              setting->driver->context_push(context) == FERRYI_GPU_SUCCESS;
     ok = ok && copy_in_a_loop(setting, device, ferry_stream_native(stream), up);
-    ok = ok && setting->driver->cuCtxPopCurrent_v2(&context) == FERRYI_CUDA_SUCCESS &&
-         setting->driver->cuDevicePrimaryCtxRelease_v2(0) == FERRYI_CUDA_SUCCESS;
+    ok = ok && setting->driver->context_pop(&context) == FERRYI_GPU_SUCCESS &&
+         setting->driver->context_release(0) == FERRYI_GPU_SUCCESS;
     if (!ok)
         fputs("bench: the driver failed to copy\n", stderr);
     return (ferry_scope_close(&scope) == FERRY_OK || bench_failed("closing a scope")) && ok;

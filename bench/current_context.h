@@ -6,10 +6,10 @@
 
 #include <stdbool.h>
 
-struct ferryi_cuda_driver;
+struct ferryi_gpu_driver;
 
 struct current_context {
-    const struct ferryi_cuda_driver *driver; /* NULL: no context was made current */
+    const struct ferryi_gpu_driver *driver; /* NULL: no context was made current */
 };
 
 /* On failure prints a message on stderr and returns false. */

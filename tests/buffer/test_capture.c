@@ -3,7 +3,9 @@
  * captured. The tests run on fakecuda, a library that imitates the CUDA driver. */
 #include <pthread.h>
 
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_device.h"
 #include "tests/buffer/work.h"
 #include "tests/support/code.h"
 #include "tests/support/exchange.h"
@@ -934,7 +936,7 @@ static int
 use_mode(const char *mode)
 {
     setenv("FAKECUDA_MODE", mode, 1);
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     return fake.fakecuda_set_mode(mode) ? 0 : -1;
 }
 
@@ -956,7 +958,7 @@ use_lazy(void **state)
 
 /* State of the driver in the calling thread, as seen inside callbacks. */
 struct look {
-    const struct ferryi_cuda_driver *driver;
+    const struct ferryi_gpu_driver *driver;
     int count, deepest;
     bool relaxed;
 };
@@ -964,12 +966,12 @@ struct look {
 static void
 look(struct look *look)
 {
-    ferryi_cu_capture_mode mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
+    ferryi_gpu_capture_mode mode = FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED;
     if (fake.fakecuda_context_depth() > look->deepest)
         look->deepest = fake.fakecuda_context_depth();
-    assert_int_equal(look->driver->cuThreadExchangeStreamCaptureMode(&mode), FERRYI_CUDA_SUCCESS);
-    look->relaxed |= mode == FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
-    assert_int_equal(look->driver->cuThreadExchangeStreamCaptureMode(&mode), FERRYI_CUDA_SUCCESS);
+    assert_int_equal(look->driver->capture_mode(&mode), FERRYI_GPU_SUCCESS);
+    look->relaxed |= mode == FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED;
+    assert_int_equal(look->driver->capture_mode(&mode), FERRYI_GPU_SUCCESS);
     look->count++;
 }
 
@@ -999,7 +1001,7 @@ test_callbacks_find_the_thread_as_it_was(void **state)
     static int values[LARGE];
     (void)state;
     fixture_open(&f, &(ferry_context_options){.trace = look_in_trace, .trace_user = &seen});
-    seen.driver = ferryi_cuda_of(device_of(&f, 1))->driver;
+    seen.driver = ferryi_gpu_of(device_of(&f, 1))->driver;
     ferry_buffer *x = make_ints(&f, LARGE);
     write_counting(&f, x, 1, 0, LARGE, 0);
     const ferry_copy_options options = {

@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_device.h"
 #include "tests/support/code.h"
 #include "tests/support/copies.h"
 #include "tests/support/fakecuda.h"
@@ -14,8 +16,8 @@ enum { COUNT = 3000 };
 
 static struct fakecuda fake;
 
-static const int codes[] = {FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, FERRYI_CUDA_ERROR_LAUNCH_FAILED,
-                            FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE};
+static const int codes[] = {FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, FERRYI_GPU_ERROR_LAUNCH_FAILED,
+                            FERRYI_GPU_ERROR_ECC_UNCORRECTABLE};
 static const char *const symbols[] = {
     "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuEventRecord",
     "cuStreamWaitEvent",    "cuEventSynchronize",   "cuMemAlloc_v2",  "cuStreamSynchronize"};
@@ -177,7 +179,7 @@ static void
 fault_code(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
     (void)parameters, (void)grid, (void)block;
-    fake.fakecuda_fault(FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+    fake.fakecuda_fault(FERRYI_GPU_ERROR_ILLEGAL_ADDRESS);
 }
 
 static void
@@ -228,7 +230,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     void *memory = NULL;
     int values[COUNT];
     (void)state;
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     assert_true(fake.fakecuda_set_mode("lazy")); /* copies run only in the wait, which fails */
     world_open(&world);
     for (int i = 0; i < 3; i++) {
@@ -236,8 +238,8 @@ test_a_loss_on_the_way_to_the_host(void **state)
                                &buffers[i]));
         OK(launch_fill(&world.w, world.stream, buffers[i], 0, COUNT, 1));
     }
-    fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
-    fake.fakecuda_fail_next("cuEventSynchronize", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+    fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
+    fake.fakecuda_fail_next("cuEventSynchronize", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
     for (int i = 0; i < 2; i++)
         FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_sync_to(buffers[i], 0, FERRY_REST, 0, NULL));
     fake.fakecuda_fail_none();
@@ -265,7 +267,7 @@ test_a_loss_on_the_way_to_the_host(void **state)
     for (int i = 0; i < 3; i++)
         ferry_buffer_destroy(&buffers[i]);
     world_close(&world);
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 
@@ -278,14 +280,14 @@ enum { HALF = COUNT / 2 };
 static void
 poison_quietly(fixture *f, int place)
 {
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device_of(f, place));
-    ferryi_cu_context none;
+    struct ferryi_gpu_device *cuda = ferryi_gpu_of(device_of(f, place));
+    ferryi_gpu_context none;
     size_t free_bytes, total_bytes;
-    assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
-    fake.fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
-    assert_int_equal(cuda->driver->cuMemGetInfo_v2(&free_bytes, &total_bytes),
-                     FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
-    assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&none), 0);
+    assert_int_equal(cuda->driver->context_push(cuda->context), 0);
+    fake.fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
+    assert_int_equal(cuda->driver->memory_info(&free_bytes, &total_bytes),
+                     FERRYI_GPU_ERROR_ILLEGAL_ADDRESS);
+    assert_int_equal(cuda->driver->context_pop(&none), 0);
 }
 
 /* Creates a buffer whose first half is current at place 1 and whose second half is current at place

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compares src/device/cuda/cuda_abi.h with the real <cuda.h>. This file is compiled but never run.
- * The compiler compares each prototype of cuda_abi.h with the declaration of the same symbol in
- * <cuda.h>. So a wrong type, a wrong suffix or a missing parameter fails to compile.
+ * Compares src/device/cuda/cuda_abi.h and src/device/gpu/gpu_abi.h with the real <cuda.h>. This
+ * file is compiled but never run. The compiler compares each prototype of cuda_abi.h with the
+ * declaration of the same symbol in <cuda.h>. So a wrong type, a wrong suffix or a missing
+ * parameter fails to compile.
  */
 
 /* With this macro <cuda.h> declares every version of every function under its exported name. */
@@ -16,9 +17,13 @@
 #define SAME_ERROR(name, value, status) SAME_VALUE(name, value)
 FERRYI_CUDA_ERRORS(SAME_ERROR)
 FERRYI_CUDA_CONSTANTS(SAME_VALUE)
+#define SAME_ATTRIBUTE(name, value) SAME_VALUE(CU_DEVICE_ATTRIBUTE_##name, value)
+FERRYI_CUDA_ATTRIBUTES(SAME_ATTRIBUTE)
+FERRYI_CUDA_OWN_ATTRIBUTES(SAME_ATTRIBUTE)
 #if CUDA_VERSION >= 12080
 FERRYI_CUDA_ERRORS_12(SAME_ERROR)
 FERRYI_CUDA_CONSTANTS_12(SAME_VALUE)
+FERRYI_CUDA_ATTRIBUTES_12(SAME_ATTRIBUTE)
 #endif
 
 #define SAME_SIZE(ours, theirs)                                                                    \
@@ -30,24 +35,24 @@ FERRYI_CUDA_CONSTANTS_12(SAME_VALUE)
                        sizeof(((ours *)0)->our_field) == sizeof(((theirs *)0)->their_field),       \
                    #their_field " lies elsewhere or has another size")
 
-SAME_SIZE(ferryi_cu_result, CUresult);
-SAME_SIZE(ferryi_cu_device_attribute, CUdevice_attribute);
-SAME_SIZE(ferryi_cu_function_attribute, CUfunction_attribute);
-SAME_SIZE(ferryi_cu_jit_option, CUjit_option);
-SAME_SIZE(ferryi_cu_memory_type, CUmemorytype);
-SAME_SIZE(ferryi_cu_pointer_attribute, CUpointer_attribute);
-SAME_SIZE(ferryi_cu_advice, CUmem_advise);
-SAME_SIZE(ferryi_cu_capture_mode, CUstreamCaptureMode);
-SAME_SIZE(ferryi_cu_capture_status, CUstreamCaptureStatus);
-SAME_TYPE(ferryi_cu_device, CUdevice);
-SAME_TYPE(ferryi_cu_pointer, CUdeviceptr);
-SAME_TYPE(ferryi_cu_context, CUcontext);
-SAME_TYPE(ferryi_cu_stream, CUstream);
-SAME_TYPE(ferryi_cu_event, CUevent);
-SAME_TYPE(ferryi_cu_module, CUmodule);
-SAME_TYPE(ferryi_cu_function, CUfunction);
-SAME_TYPE(ferryi_cu_array, CUarray);
-SAME_TYPE(ferryi_cu_host_function, CUhostFn);
+SAME_SIZE(ferryi_gpu_result, CUresult);
+SAME_SIZE(ferryi_gpu_device_attribute, CUdevice_attribute);
+SAME_SIZE(ferryi_gpu_function_attribute, CUfunction_attribute);
+SAME_SIZE(ferryi_gpu_jit_option, CUjit_option);
+SAME_SIZE(ferryi_gpu_memory_type, CUmemorytype);
+SAME_SIZE(ferryi_gpu_pointer_attribute, CUpointer_attribute);
+SAME_SIZE(ferryi_gpu_advice, CUmem_advise);
+SAME_SIZE(ferryi_gpu_capture_mode, CUstreamCaptureMode);
+SAME_SIZE(ferryi_gpu_capture_status, CUstreamCaptureStatus);
+SAME_TYPE(ferryi_gpu_number, CUdevice);
+SAME_TYPE(ferryi_gpu_pointer, CUdeviceptr);
+SAME_SIZE(ferryi_gpu_context, CUcontext);
+SAME_SIZE(ferryi_gpu_stream, CUstream);
+SAME_SIZE(ferryi_gpu_event, CUevent);
+SAME_SIZE(ferryi_gpu_module, CUmodule);
+SAME_SIZE(ferryi_gpu_function, CUfunction);
+SAME_SIZE(ferryi_gpu_array, CUarray);
+SAME_TYPE(ferryi_gpu_host_function, CUhostFn);
 
 /* Compares the fields that all structs of row copies have. */
 #define SAME_RECTANGLES(ours, theirs)                                                              \
@@ -68,63 +73,69 @@ SAME_TYPE(ferryi_cu_host_function, CUhostFn);
     SAME_FIELD(ours, width_bytes, theirs, WidthInBytes);                                           \
     SAME_FIELD(ours, height, theirs, Height)
 
-SAME_SIZE(struct ferryi_cu_copy_2d, CUDA_MEMCPY2D);
-SAME_RECTANGLES(struct ferryi_cu_copy_2d, CUDA_MEMCPY2D);
+SAME_SIZE(struct ferryi_gpu_copy_2d, CUDA_MEMCPY2D);
+SAME_RECTANGLES(struct ferryi_gpu_copy_2d, CUDA_MEMCPY2D);
 
-SAME_SIZE(struct ferryi_cu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
-SAME_RECTANGLES(struct ferryi_cu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_z, CUDA_MEMCPY3D_PEER, srcZ);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_level, CUDA_MEMCPY3D_PEER, srcLOD);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_context, CUDA_MEMCPY3D_PEER, srcContext);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, source_height, CUDA_MEMCPY3D_PEER, srcHeight);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_z, CUDA_MEMCPY3D_PEER, dstZ);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_level, CUDA_MEMCPY3D_PEER, dstLOD);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_context, CUDA_MEMCPY3D_PEER, dstContext);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, target_height, CUDA_MEMCPY3D_PEER, dstHeight);
-SAME_FIELD(struct ferryi_cu_copy_3d_peer, depth, CUDA_MEMCPY3D_PEER, Depth);
+SAME_SIZE(struct ferryi_gpu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
+SAME_RECTANGLES(struct ferryi_gpu_copy_3d_peer, CUDA_MEMCPY3D_PEER);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, source_z, CUDA_MEMCPY3D_PEER, srcZ);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, source_level, CUDA_MEMCPY3D_PEER, srcLOD);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, source_context, CUDA_MEMCPY3D_PEER, srcContext);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, source_height, CUDA_MEMCPY3D_PEER, srcHeight);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, target_z, CUDA_MEMCPY3D_PEER, dstZ);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, target_level, CUDA_MEMCPY3D_PEER, dstLOD);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, target_context, CUDA_MEMCPY3D_PEER, dstContext);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, target_height, CUDA_MEMCPY3D_PEER, dstHeight);
+SAME_FIELD(struct ferryi_gpu_copy_3d_peer, depth, CUDA_MEMCPY3D_PEER, Depth);
 
 #if CUDA_VERSION >= 12020
-SAME_SIZE(struct ferryi_cu_location, CUmemLocation);
-SAME_FIELD(struct ferryi_cu_location, type, CUmemLocation, type);
-SAME_FIELD(struct ferryi_cu_location, id, CUmemLocation, id);
+SAME_SIZE(struct ferryi_gpu_location, CUmemLocation);
+SAME_FIELD(struct ferryi_gpu_location, type, CUmemLocation, type);
+SAME_FIELD(struct ferryi_gpu_location, id, CUmemLocation, id);
 #endif
 
 #if CUDA_VERSION >= 12080
-SAME_SIZE(struct ferryi_cu_copy_attributes, CUmemcpyAttributes);
-SAME_FIELD(struct ferryi_cu_copy_attributes, source_access_order, CUmemcpyAttributes,
+SAME_SIZE(struct ferryi_gpu_copy_attributes, CUmemcpyAttributes);
+SAME_FIELD(struct ferryi_gpu_copy_attributes, source_access_order, CUmemcpyAttributes,
            srcAccessOrder);
-SAME_FIELD(struct ferryi_cu_copy_attributes, source_hint, CUmemcpyAttributes, srcLocHint);
-SAME_FIELD(struct ferryi_cu_copy_attributes, target_hint, CUmemcpyAttributes, dstLocHint);
-SAME_FIELD(struct ferryi_cu_copy_attributes, flags, CUmemcpyAttributes, flags);
+SAME_FIELD(struct ferryi_gpu_copy_attributes, source_hint, CUmemcpyAttributes, srcLocHint);
+SAME_FIELD(struct ferryi_gpu_copy_attributes, target_hint, CUmemcpyAttributes, dstLocHint);
+SAME_FIELD(struct ferryi_gpu_copy_attributes, flags, CUmemcpyAttributes, flags);
 #endif
 
-_Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_CU_DEVICE_CPU, "the host has another ordinal");
+_Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_GPU_DEVICE_CPU, "the host has another ordinal");
 
 /* Replaces the stream types of both headers by integers, because the comparisons below must be
  * constant expressions. A constant expression must not contain a cast to a pointer. */
-#define CUstream         size_t
-#define ferryi_cu_stream size_t
+#define CUstream          size_t
+#define ferryi_gpu_stream size_t
 _Static_assert(CU_STREAM_LEGACY == FERRYI_CU_STREAM_LEGACY,
                "the legacy default stream has another handle");
 _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
                "the per-thread stream has another handle");
 #undef CUstream
-#undef ferryi_cu_stream
+#undef ferryi_gpu_stream
 
 /* From here on, the prototypes of cuda_abi.h use the types of <cuda.h>, so that whole function
  * types can be compared. */
-#define ferryi_cu_result             CUresult
-#define ferryi_cu_device_attribute   CUdevice_attribute
-#define ferryi_cu_function_attribute CUfunction_attribute
-#define ferryi_cu_jit_option         CUjit_option
-#define ferryi_cu_pointer_attribute  CUpointer_attribute
-#define ferryi_cu_advice             CUmem_advise
-#define ferryi_cu_capture_mode       CUstreamCaptureMode
-#define ferryi_cu_capture_status     CUstreamCaptureStatus
-#define ferryi_cu_location           CUmemLocation_st
-#define ferryi_cu_copy_attributes    CUmemcpyAttributes_st
-#define ferryi_cu_copy_2d            CUDA_MEMCPY2D_st
-#define ferryi_cu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
+#define ferryi_gpu_context            CUcontext
+#define ferryi_gpu_green_context      CUgreenCtx
+#define ferryi_gpu_stream             CUstream
+#define ferryi_gpu_event              CUevent
+#define ferryi_gpu_module             CUmodule
+#define ferryi_gpu_function           CUfunction
+#define ferryi_gpu_result             CUresult
+#define ferryi_gpu_device_attribute   CUdevice_attribute
+#define ferryi_gpu_function_attribute CUfunction_attribute
+#define ferryi_gpu_jit_option         CUjit_option
+#define ferryi_gpu_pointer_attribute  CUpointer_attribute
+#define ferryi_gpu_advice             CUmem_advise
+#define ferryi_gpu_capture_mode       CUstreamCaptureMode
+#define ferryi_gpu_capture_status     CUstreamCaptureStatus
+#define ferryi_gpu_location           CUmemLocation_st
+#define ferryi_gpu_copy_attributes    CUmemcpyAttributes_st
+#define ferryi_gpu_copy_2d            CUDA_MEMCPY2D_st
+#define ferryi_gpu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
 
 /* Declares the prototype of cuda_abi.h, and asserts that the declaration of the same name in
  * <cuda.h> is compatible. */
@@ -134,42 +145,42 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
                    #name " has another prototype");
 
 #define PROTOTYPE(group, name, parameters) PICK_##group(name, parameters)
-#define PICK_FERRYI_CUDA_REQUIRED          SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_PREFETCH_8        SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_CAPTURE           SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_STREAM_CONTEXT    SAME_PROTOTYPE
+#define PICK_REQUIRED                      SAME_PROTOTYPE
+#define PICK_PREFETCH                      SAME_PROTOTYPE
+#define PICK_CAPTURE                       SAME_PROTOTYPE
+#define PICK_STREAM_CONTEXT                SAME_PROTOTYPE
 #define LATER(name, parameters)
 #if CUDA_VERSION >= 12000
-#define PICK_FERRYI_CUDA_CONTEXT_ID SAME_PROTOTYPE
-#define PICK_FERRYI_CUDA_STREAM_ID  SAME_PROTOTYPE
+#define PICK_CONTEXT_ID SAME_PROTOTYPE
+#define PICK_STREAM_ID  SAME_PROTOTYPE
 #else
-#define PICK_FERRYI_CUDA_CONTEXT_ID LATER
-#define PICK_FERRYI_CUDA_STREAM_ID  LATER
+#define PICK_CONTEXT_ID LATER
+#define PICK_STREAM_ID  LATER
 #endif
 #if CUDA_VERSION >= 12020
-#define PICK_FERRYI_CUDA_PREFETCH_12_2 SAME_PROTOTYPE
+#define PICK_PREFETCH_2 SAME_PROTOTYPE
 #else
-#define PICK_FERRYI_CUDA_PREFETCH_12_2 LATER
+#define PICK_PREFETCH_2 LATER
 #endif
 #if CUDA_VERSION >= 12040
-#define PICK_FERRYI_CUDA_FUNCTION_12_4 SAME_PROTOTYPE
+#define PICK_FUNCTION SAME_PROTOTYPE
 #else
-#define PICK_FERRYI_CUDA_FUNCTION_12_4 LATER
+#define PICK_FUNCTION LATER
 #endif
 #if CUDA_VERSION >= 12050
-#define PICK_FERRYI_CUDA_GREEN_CONTEXT SAME_PROTOTYPE
+#define PICK_GREEN_CONTEXT SAME_PROTOTYPE
 #else
-#define PICK_FERRYI_CUDA_GREEN_CONTEXT LATER
+#define PICK_GREEN_CONTEXT LATER
 #endif
 #if CUDA_VERSION >= 12080
-#define PICK_FERRYI_CUDA_BATCH_12_8 SAME_PROTOTYPE
+#define PICK_BATCH SAME_PROTOTYPE
 #else
-#define PICK_FERRYI_CUDA_BATCH_12_8 LATER
+#define PICK_BATCH LATER
 #endif
 #if CUDA_VERSION >= 13000
-#define PICK_FERRYI_CUDA_BATCH_13 SAME_PROTOTYPE
+#define PICK_BATCH_2 SAME_PROTOTYPE
 #else
-#define PICK_FERRYI_CUDA_BATCH_13 LATER
+#define PICK_BATCH_2 LATER
 #endif
 
 FERRYI_CUDA_SYMBOLS(PROTOTYPE)

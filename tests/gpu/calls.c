@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/gpu/gpu_device.h"
 #include "src/stream/shell.h"
 #include "tests/gpu/gpu.h"
 
@@ -14,132 +14,132 @@ enum { ROUNDS = 9, THREADS_MOST = 4, KIB = 1 << 10, MIB = 1 << 20 };
 
 /* The driver objects that one thread uses, and the objects that all threads share. */
 struct world {
-    const struct ferryi_cuda_driver *driver;
-    ferryi_cu_context context;
-    ferryi_cu_device device;
-    ferryi_cu_stream stream;
-    ferryi_cu_event event;
-    ferryi_cu_pointer memory;
-    ferryi_cu_function function;
+    const struct ferryi_gpu_driver *driver;
+    ferryi_gpu_context context;
+    ferryi_gpu_number device;
+    ferryi_gpu_stream stream;
+    ferryi_gpu_event event;
+    ferryi_gpu_pointer memory;
+    ferryi_gpu_function function;
     void *pinned, *pageable;
-    ferryi_cu_result failed; /* the first failed result; 0: none */
-    int (*current)(ferryi_cu_context *out);
+    ferryi_gpu_result failed; /* the first failed result; 0: none */
+    int (*current)(ferryi_gpu_context *out);
 };
 
 #define CALL(name, ...) note(w, w->driver->name(__VA_ARGS__))
 
 static void
-note(struct world *w, ferryi_cu_result result)
+note(struct world *w, ferryi_gpu_result result)
 {
-    if (result && result != FERRYI_CUDA_ERROR_NOT_READY && !w->failed)
+    if (result && result != FERRYI_GPU_ERROR_NOT_READY && !w->failed)
         w->failed = result;
 }
 
 static void
 push_pop(struct world *w)
 {
-    ferryi_cu_context context;
-    CALL(cuCtxPushCurrent_v2, w->context);
-    CALL(cuCtxPopCurrent_v2, &context);
+    ferryi_gpu_context context;
+    CALL(context_push, w->context);
+    CALL(context_pop, &context);
 }
 
 static void
 get_current(struct world *w)
 {
-    ferryi_cu_context context;
+    ferryi_gpu_context context;
     if (w->current)
-        note(w, (ferryi_cu_result)w->current(&context));
+        note(w, (ferryi_gpu_result)w->current(&context));
 }
 
 static void
 exchange(struct world *w)
 {
-    ferryi_cu_capture_mode mode = FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (w->driver->groups & FERRYI_CUDA_CAPTURE)
-        CALL(cuThreadExchangeStreamCaptureMode, &mode);
+    ferryi_gpu_capture_mode mode = FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED;
+    if (w->driver->groups & FERRYI_GPU_CAPTURE)
+        CALL(capture_mode, &mode);
 }
 
 static void
 is_capturing(struct world *w)
 {
-    ferryi_cu_capture_status status;
-    if (w->driver->groups & FERRYI_CUDA_CAPTURE)
-        CALL(cuStreamIsCapturing, w->stream, &status);
+    ferryi_gpu_capture_status status;
+    if (w->driver->groups & FERRYI_GPU_CAPTURE)
+        CALL(stream_is_capturing, w->stream, &status);
 }
 
 static void
 record(struct world *w)
 {
-    CALL(cuEventRecord, w->event, w->stream);
+    CALL(event_record, w->event, w->stream);
 }
 static void
 wait_event(struct world *w)
 {
-    CALL(cuStreamWaitEvent, w->stream, w->event, 0);
+    CALL(stream_wait, w->stream, w->event, 0);
 }
 static void
 query(struct world *w)
 {
-    CALL(cuEventQuery, w->event);
+    CALL(event_query, w->event);
 }
 static void
 synchronize_event(struct world *w)
 {
-    CALL(cuEventSynchronize, w->event);
+    CALL(event_synchronize, w->event);
 }
 static void
 synchronize(struct world *w)
 {
-    CALL(cuStreamSynchronize, w->stream);
+    CALL(stream_synchronize, w->stream);
 }
 static void
 upload_4k(struct world *w)
 {
-    CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pinned, 4 * KIB, w->stream);
+    CALL(upload, w->memory, w->pinned, 4 * KIB, w->stream);
 }
 static void
 download_4k(struct world *w)
 {
-    CALL(cuMemcpyDtoHAsync_v2, w->pinned, w->memory, 4 * KIB, w->stream);
+    CALL(download, w->pinned, w->memory, 4 * KIB, w->stream);
 }
 static void
 upload_pageable_4k(struct world *w)
 {
-    CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pageable, 4 * KIB, w->stream);
+    CALL(upload, w->memory, w->pageable, 4 * KIB, w->stream);
 }
 static void
 fill(struct world *w)
 {
-    CALL(cuMemsetD32Async, w->memory, 0, KIB, w->stream);
+    CALL(fill_32, w->memory, 0, KIB, w->stream);
 }
 
 static void
 upload_1m(struct world *w)
 {
-    CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pinned, MIB, w->stream);
+    CALL(upload, w->memory, w->pinned, MIB, w->stream);
     synchronize(w);
 }
 
 static void
 upload_pageable_1m(struct world *w)
 {
-    CALL(cuMemcpyHtoDAsync_v2, w->memory, w->pageable, MIB, w->stream);
+    CALL(upload, w->memory, w->pageable, MIB, w->stream);
     synchronize(w);
 }
 
 static void
 launch(struct world *w)
 {
-    CALL(cuLaunchKernel, w->function, 1, 1, 1, 32, 1, 1, 0, w->stream, NULL, NULL);
+    CALL(launch, w->function, 1, 1, 1, 32, 1, 1, 0, w->stream, NULL, NULL);
 }
 
 static void
 alloc_free(struct world *w, size_t bytes)
 {
-    ferryi_cu_pointer memory = 0;
-    CALL(cuMemAlloc_v2, &memory, bytes);
+    ferryi_gpu_pointer memory = 0;
+    CALL(memory_alloc, &memory, bytes);
     if (memory)
-        CALL(cuMemFree_v2, memory);
+        CALL(memory_free, memory);
 }
 
 static void
@@ -157,24 +157,24 @@ static void
 alloc_host_2m(struct world *w)
 {
     void *memory = NULL;
-    CALL(cuMemHostAlloc, &memory, 2 * MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
+    CALL(host_alloc, &memory, 2 * MIB, FERRYI_GPU_MEMHOSTALLOC_PORTABLE);
     if (memory)
-        CALL(cuMemFreeHost, memory);
+        CALL(host_free, memory);
 }
 
 static void
 register_1m(struct world *w)
 {
-    CALL(cuMemHostRegister_v2, w->pageable, MIB, FERRYI_CU_MEMHOSTREGISTER_PORTABLE);
-    CALL(cuMemHostUnregister, w->pageable);
+    CALL(host_register, w->pageable, MIB, FERRYI_GPU_MEMHOSTREGISTER_PORTABLE);
+    CALL(host_unregister, w->pageable);
 }
 
 static void
 retain(struct world *w)
 {
-    ferryi_cu_context context;
-    CALL(cuDevicePrimaryCtxRetain, &context, w->device);
-    CALL(cuDevicePrimaryCtxRelease_v2, w->device);
+    ferryi_gpu_context context;
+    CALL(context_retain, &context, w->device);
+    CALL(context_release, w->device);
 }
 
 static const struct call {
@@ -219,17 +219,17 @@ time_calls(void *argument)
 {
     struct task *task = argument;
     struct world *w = task->world;
-    ferryi_cu_context context;
+    ferryi_gpu_context context;
     double rounds[ROUNDS];
-    CALL(cuCtxPushCurrent_v2, w->context);
+    CALL(context_push, w->context);
     for (int round = 0; round < task->rounds; round++) {
         double begun = bench_now_ns();
         for (int i = 0; i < task->count; i++)
             task->call->run(w);
         rounds[round] = (bench_now_ns() - begun) / task->count;
-        CALL(cuStreamSynchronize, w->stream);
+        CALL(stream_synchronize, w->stream);
     }
-    CALL(cuCtxPopCurrent_v2, &context);
+    CALL(context_pop, &context);
     task->ns = bench_median(rounds, (size_t)task->rounds);
     return NULL;
 }
@@ -269,7 +269,7 @@ run_nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
 }
 
 static bool
-world_open(struct world *w, const struct ferryi_cuda_device *cuda, ferryi_cu_function function)
+world_open(struct world *w, const struct ferryi_gpu_device *cuda, ferryi_gpu_function function)
 {
     const char *name = ferryi_getenv("FERRY_CUDA_LIBRARY");
     void *library = ferryi_library_open(name ? name : "libcuda.so.1", NULL, 0);
@@ -282,21 +282,21 @@ world_open(struct world *w, const struct ferryi_cuda_device *cuda, ferryi_cu_fun
     if (!w->pageable)
         return false;
     memset(w->pageable, 1, MIB);
-    CALL(cuStreamCreate, &w->stream, FERRYI_CU_STREAM_NON_BLOCKING);
-    CALL(cuEventCreate, &w->event, FERRYI_CU_EVENT_DISABLE_TIMING);
-    CALL(cuMemAlloc_v2, &w->memory, MIB);
-    CALL(cuMemHostAlloc, &w->pinned, MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE);
+    CALL(stream_create, &w->stream, FERRYI_GPU_STREAM_NON_BLOCKING);
+    CALL(event_create, &w->event, FERRYI_GPU_EVENT_DISABLE_TIMING);
+    CALL(memory_alloc, &w->memory, MIB);
+    CALL(host_alloc, &w->pinned, MIB, FERRYI_GPU_MEMHOSTALLOC_PORTABLE);
     return w->failed == 0;
 }
 
 static void
 world_close(struct world *w)
 {
-    CALL(cuStreamSynchronize, w->stream);
-    CALL(cuStreamDestroy_v2, w->stream);
-    CALL(cuEventDestroy_v2, w->event);
-    CALL(cuMemFree_v2, w->memory);
-    CALL(cuMemFreeHost, w->pinned);
+    CALL(stream_synchronize, w->stream);
+    CALL(stream_destroy, w->stream);
+    CALL(event_destroy, w->event);
+    CALL(memory_free, w->memory);
+    CALL(host_free, w->pinned);
     free(w->pageable);
 }
 
@@ -305,20 +305,20 @@ measure_calls(ferry_context *context, struct bench_report *report, bool quick)
 {
     static struct world worlds[THREADS_MOST];
     ferryi_device *device = context->devices[1];
-    const struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
+    const struct ferryi_gpu_device *cuda = ferryi_gpu_of(device);
     struct world *w = &worlds[0];
-    ferryi_cu_module module;
-    ferryi_cu_function function;
-    ferryi_cu_context popped;
+    ferryi_gpu_module module;
+    ferryi_gpu_function function;
+    ferryi_gpu_context popped;
     if (strcmp(device->kind, "cuda") != 0) {
         fprintf(stderr, "calls: the device is no CUDA device\n");
         return false;
     }
     *w = (struct world){.driver = cuda->driver};
-    CALL(cuCtxPushCurrent_v2, cuda->context);
-    CALL(cuModuleLoadDataEx, &module, nothing, 0, NULL, NULL);
+    CALL(context_push, cuda->context);
+    CALL(module_load, &module, nothing, 0, NULL, NULL);
     if (!w->failed)
-        CALL(cuModuleGetFunction, &function, module, "nothing");
+        CALL(module_function, &function, module, "nothing");
     bool ok = !w->failed;
     for (int i = 0; i < THREADS_MOST && ok; i++)
         ok = world_open(&worlds[i], cuda, function);
@@ -327,7 +327,7 @@ measure_calls(ferry_context *context, struct bench_report *report, bool quick)
             measure(report, worlds, &calls[i], threads, quick);
     for (int i = 0; i < THREADS_MOST && ok; i++)
         world_close(&worlds[i]);
-    CALL(cuCtxPopCurrent_v2, &popped);
+    CALL(context_pop, &popped);
     return ok;
 }
 

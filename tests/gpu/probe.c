@@ -19,14 +19,14 @@
 #include "tests/gpu/probe.h"
 
 static FILE *out;
-const struct ferryi_cuda_driver *cu;
-ferryi_cu_context context;
-ferryi_cu_device device;
-ferryi_cu_stream stream, other;
-ferryi_cu_event event;
-ferryi_cu_pointer memory;
+const struct ferryi_gpu_driver *cu;
+ferryi_gpu_context context;
+ferryi_gpu_number device;
+ferryi_gpu_stream stream, other;
+ferryi_gpu_event event;
+ferryi_gpu_pointer memory;
 char *pinned;
-int (*begin_capture)(ferryi_cu_stream, int), (*end_capture)(ferryi_cu_stream, void **);
+int (*begin_capture)(ferryi_gpu_stream, int), (*end_capture)(ferryi_gpu_stream, void **);
 
 void
 answer(const char *question, long long value)
@@ -46,7 +46,7 @@ answer_at(const char *question, size_t at, long long value)
 void
 settle(const char *question)
 {
-    ASK(question, cuStreamSynchronize, stream);
+    ASK(question, stream_synchronize, stream);
 }
 
 void
@@ -54,11 +54,11 @@ probe_attributes(void)
 {
     int value = 0;
     answer("groups", cu->groups);
-    ASK("driver-version", cuDriverGetVersion, &value);
+    ASK("driver-version", version, &value);
     answer("driver-version-is", value);
     for (unsigned i = 1; i <= 150; i++) {
         value = 0;
-        ferryi_cu_result result = cu->cuDeviceGetAttribute(&value, i, device);
+        ferryi_gpu_result result = cu->device_attribute(&value, i, device);
         answer_at("attribute", i, result ? -(long long)result : value);
     }
 }
@@ -71,24 +71,24 @@ probe_basics(void)
     char text[8];
     int value = -1;
     size_t bytes = 0;
-    ferryi_cu_device none;
-    ASK("init-flags", cuInit, 1);
-    ASK("init-again", cuInit, 0);
-    ASK("error-name-of-unknown", cuGetErrorName, 12345, &name);
-    ASK("device-negative", cuDeviceGet, &none, -1);
-    ASK("device-beyond", cuDeviceGet, &none, 1000);
-    ASK("device-name-cut", cuDeviceGetName, text, (int)sizeof(text), device);
-    ASK("attribute-of-nothing", cuDeviceGetAttribute, &value, 0, device);
-    ASK("attribute-beyond", cuDeviceGetAttribute, &value, 100000, device);
-    ASK("attribute-of-no-device", cuDeviceGetAttribute, &value, 75, 1000);
-    ASK("memory-of-no-device", cuDeviceTotalMem_v2, &bytes, 1000);
-    ASK("peer-self", cuDeviceCanAccessPeer, &value, device, device);
+    ferryi_gpu_number none;
+    ASK("init-flags", init, 1);
+    ASK("init-again", init, 0);
+    ASK("error-name-of-unknown", error_name, 12345, &name);
+    ASK("device-negative", device, &none, -1);
+    ASK("device-beyond", device, &none, 1000);
+    ASK("device-name-cut", device_name, text, (int)sizeof(text), device);
+    ASK("attribute-of-nothing", device_attribute, &value, 0, device);
+    ASK("attribute-beyond", device_attribute, &value, 100000, device);
+    ASK("attribute-of-no-device", device_attribute, &value, 75, 1000);
+    ASK("memory-of-no-device", device_bytes, &bytes, 1000);
+    ASK("peer-self", can_access_peer, &value, device, device);
     answer("peer-self-is", value);
-    ASK("peer-of-no-device", cuDeviceCanAccessPeer, &value, device, 1000);
-    ASK("retain-no-device", cuDevicePrimaryCtxRetain, &context, 1000);
-    ASK("release-no-device", cuDevicePrimaryCtxRelease_v2, 1000);
-    ASK("release-once", cuDevicePrimaryCtxRelease_v2, device);
-    ASK("release-too-often", cuDevicePrimaryCtxRelease_v2, device);
+    ASK("peer-of-no-device", can_access_peer, &value, device, 1000);
+    ASK("retain-no-device", context_retain, &context, 1000);
+    ASK("release-no-device", context_release, 1000);
+    ASK("release-once", context_release, device);
+    ASK("release-too-often", context_release, device);
 }
 
 static const struct group {
@@ -121,7 +121,7 @@ fault_body(void **parameters, const unsigned grid[3], const unsigned block[3])
     struct fakecuda fake;
     (void)parameters, (void)grid, (void)block;
     if (fakecuda_find_driver(&fake))
-        fake.fakecuda_fault(FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+        fake.fakecuda_fault(FERRYI_GPU_ERROR_ILLEGAL_ADDRESS);
 }
 
 static bool
@@ -129,7 +129,7 @@ open_driver(void)
 {
     const char *name = ferryi_getenv("FERRY_CUDA_LIBRARY");
     void *library = ferryi_library_open(name ? name : "libcuda.so.1", NULL, 0);
-    if (!library || ferryi_cuda_driver_get(&cu) != FERRY_OK) {
+    if (!library || ferryi_gpu_driver_get(&ferryi_cuda_vendor, &cu) != FERRY_OK) {
         fprintf(stderr, "probe: %s\n", ferry_last_error());
         return false;
     }
@@ -138,14 +138,13 @@ open_driver(void)
     gpu_give_kernel("probe_spin", spin_body, 1, (size_t[]){sizeof(uint64_t)});
     gpu_give_kernel("probe_shared", no_body, 0, NULL);
     gpu_give_kernel("probe_fault", fault_body, 0, NULL);
-    return cu->cuDeviceGet(&device, 0) == 0 &&
-           cu->cuDevicePrimaryCtxRetain(&context, device) == 0 &&
-           cu->cuCtxPushCurrent_v2(context) == 0 &&
-           cu->cuStreamCreate(&stream, FERRYI_CU_STREAM_NON_BLOCKING) == 0 &&
-           cu->cuStreamCreate(&other, FERRYI_CU_STREAM_NON_BLOCKING) == 0 &&
-           cu->cuEventCreate(&event, FERRYI_CU_EVENT_DISABLE_TIMING) == 0 &&
-           cu->cuMemAlloc_v2(&memory, MIB) == 0 &&
-           cu->cuMemHostAlloc((void **)&pinned, MIB, FERRYI_CU_MEMHOSTALLOC_PORTABLE) == 0;
+    return cu->device(&device, 0) == 0 && cu->context_retain(&context, device) == 0 &&
+           cu->context_push(context) == 0 &&
+           cu->stream_create(&stream, FERRYI_GPU_STREAM_NON_BLOCKING) == 0 &&
+           cu->stream_create(&other, FERRYI_GPU_STREAM_NON_BLOCKING) == 0 &&
+           cu->event_create(&event, FERRYI_GPU_EVENT_DISABLE_TIMING) == 0 &&
+           cu->memory_alloc(&memory, MIB) == 0 &&
+           cu->host_alloc((void **)&pinned, MIB, FERRYI_GPU_MEMHOSTALLOC_PORTABLE) == 0;
 }
 
 /* Runs a group of probes in a new process, which has not used the driver before. A timer kills this

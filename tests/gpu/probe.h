@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/device/cuda/cuda_loader.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
@@ -16,15 +17,15 @@
  * KILLED: the process that made the call was killed. */
 enum { ABSENT = -1, KILLED = -2 };
 
-extern const struct ferryi_cuda_driver *cu;
-extern ferryi_cu_context context;
-extern ferryi_cu_device device;
-extern ferryi_cu_stream stream, other;
-extern ferryi_cu_event event;
-extern ferryi_cu_pointer memory; /* a MiB of device memory */
-extern char *pinned;             /* a MiB of pinned memory */
+extern const struct ferryi_gpu_driver *cu;
+extern ferryi_gpu_context context;
+extern ferryi_gpu_number device;
+extern ferryi_gpu_stream stream, other;
+extern ferryi_gpu_event event;
+extern ferryi_gpu_pointer memory; /* a MiB of device memory */
+extern char *pinned;              /* a MiB of pinned memory */
 /* These pointers are NULL if the driver lacks the functions. */
-extern int (*begin_capture)(ferryi_cu_stream, int), (*end_capture)(ferryi_cu_stream, void **);
+extern int (*begin_capture)(ferryi_gpu_stream, int), (*end_capture)(ferryi_gpu_stream, void **);
 
 void answer(const char *question, long long value);
 void answer_at(const char *question, size_t at, long long value);
@@ -40,17 +41,17 @@ void settle(const char *question);
 
 /* Submits one batch of `count` copies. Each copy has `bytes` bytes and begins `step` bytes after
  * the previous copy. */
-ferryi_cu_result probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes,
-                              size_t count, size_t step, ferryi_cu_stream on);
+ferryi_gpu_result probe_submit(ferryi_gpu_pointer target, const void *source, size_t bytes,
+                               size_t count, size_t step, ferryi_gpu_stream on);
 #define ASK_BATCH(question, ...)                                                                   \
-    answer((question), (cu->groups & (FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13))              \
+    answer((question), (cu->groups & (FERRYI_GPU_BATCH | FERRYI_GPU_BATCH_2))                      \
                            ? (long long)probe_submit(__VA_ARGS__)                                  \
                            : ABSENT)
 
 /* probe_function_of() returns the kernel `name` of the driver probe. probe_start() launches a
  * kernel on `stream`. */
-ferryi_cu_function probe_function_of(const char *name);
-long long probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y,
+ferryi_gpu_function probe_function_of(const char *name);
+long long probe_start(ferryi_gpu_function function, unsigned blocks_x, unsigned blocks_y,
                       unsigned threads_x, unsigned threads_z, unsigned shared, void **arguments);
 
 /* Calls the macro X(name) for each group of questions about the driver. The function probe_<name>()

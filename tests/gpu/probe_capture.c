@@ -8,82 +8,82 @@
 /* Makes a driver call while the stream `other` is being captured. Records the result of the call,
  * and whether the capture is still valid. */
 static void
-in_capture(int mode, const char *question, ferryi_cu_result (*call)(void))
+in_capture(int mode, const char *question, ferryi_gpu_result (*call)(void))
 {
     static const char *const modes[] = {"global", "thread", "relaxed"};
     char text[96];
-    ferryi_cu_capture_status status = 0;
+    ferryi_gpu_capture_status status = 0;
     void *graph = NULL;
     if (begin_capture(other, mode) != 0)
         return;
     snprintf(text, sizeof(text), "%s-in-%s-capture", question, modes[mode]);
     answer(text, (long long)call());
-    cu->cuStreamIsCapturing(other, &status);
+    cu->stream_is_capturing(other, &status);
     snprintf(text, sizeof(text), "%s-in-%s-capture-leaves", question, modes[mode]);
     answer(text, status);
     end_capture(other, &graph);
 }
 
-static ferryi_cu_result
+static ferryi_gpu_result
 call_alloc(void)
 {
-    ferryi_cu_pointer p;
-    return cu->cuMemAlloc_v2(&p, 256);
+    ferryi_gpu_pointer p;
+    return cu->memory_alloc(&p, 256);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_host_alloc(void)
 {
     void *p;
-    return cu->cuMemHostAlloc(&p, 256, 1);
+    return cu->host_alloc(&p, 256, 1);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_query(void)
 {
-    return cu->cuEventQuery(event);
+    return cu->event_query(event);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_record(void)
 {
-    return cu->cuEventRecord(event, stream);
+    return cu->event_record(event, stream);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_synchronize(void)
 {
-    return cu->cuStreamSynchronize(stream);
+    return cu->stream_synchronize(stream);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_context(void)
 {
-    return cu->cuCtxSynchronize();
+    return cu->context_synchronize();
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_info(void)
 {
     size_t a, b;
-    return cu->cuMemGetInfo_v2(&a, &b);
+    return cu->memory_info(&a, &b);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_upload(void)
 {
-    return cu->cuMemcpyHtoDAsync_v2(memory, pinned, 256, stream);
+    return cu->upload(memory, pinned, 256, stream);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_legacy(void)
 {
-    return cu->cuMemsetD8Async(memory, 0, 256, FERRYI_CU_STREAM_LEGACY);
+    return cu->fill_8(memory, 0, 256, FERRYI_CU_STREAM_LEGACY);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_captured(void)
 {
-    return cu->cuMemcpyHtoDAsync_v2(memory, pinned, 256, other);
+    return cu->upload(memory, pinned, 256, other);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_stream(void)
 {
-    ferryi_cu_stream s;
-    return cu->cuStreamCreate(&s, 1);
+    ferryi_gpu_stream s;
+    return cu->stream_create(&s, 1);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_batch(void)
 {
     return probe_submit(memory, pinned, 16, 4, 64, other);
@@ -96,11 +96,11 @@ static const char nothing[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry nothing() { ret; }\n";
 
 static struct {
-    ferryi_cu_pointer device, managed;
+    ferryi_gpu_pointer device, managed;
     void *host, *plain, *registered;
-    ferryi_cu_module loaded;
-    ferryi_cu_stream ends;
-    ferryi_cu_event event;
+    ferryi_gpu_module loaded;
+    ferryi_gpu_stream ends;
+    ferryi_gpu_event event;
 } made;
 
 /* Makes the objects for one call. What is left of those for the call before stays. */
@@ -110,122 +110,122 @@ make_objects(void)
     memset(&made, 0, sizeof(made));
     made.plain = calloc(1, MIB);
     made.registered = calloc(1, MIB);
-    if (cu->cuMemAlloc_v2(&made.device, MIB) || cu->cuMemAllocManaged(&made.managed, MIB, 1) ||
-        cu->cuMemHostAlloc(&made.host, MIB, 1) || cu->cuStreamCreate(&made.ends, 1) ||
-        cu->cuEventCreate(&made.event, 2) || cu->cuMemHostRegister_v2(made.registered, MIB, 1) ||
-        cu->cuModuleLoadDataEx(&made.loaded, nothing, 0, NULL, NULL))
+    if (cu->memory_alloc(&made.device, MIB) || cu->managed_alloc(&made.managed, MIB, 1) ||
+        cu->host_alloc(&made.host, MIB, 1) || cu->stream_create(&made.ends, 1) ||
+        cu->event_create(&made.event, 2) || cu->host_register(made.registered, MIB, 1) ||
+        cu->module_load(&made.loaded, nothing, 0, NULL, NULL))
         answer("captures-lack-an-object", 1);
 }
 
-static ferryi_cu_result
+static ferryi_gpu_result
 call_free(void)
 {
-    return cu->cuMemFree_v2(made.device);
+    return cu->memory_free(made.device);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_host_free(void)
 {
-    return cu->cuMemFreeHost(made.host);
+    return cu->host_free(made.host);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_managed_alloc(void)
 {
-    ferryi_cu_pointer p;
-    return cu->cuMemAllocManaged(&p, MIB, 1);
+    ferryi_gpu_pointer p;
+    return cu->managed_alloc(&p, MIB, 1);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_managed_free(void)
 {
-    return cu->cuMemFree_v2(made.managed);
+    return cu->memory_free(made.managed);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_register(void)
 {
-    return cu->cuMemHostRegister_v2(made.plain, MIB, 1);
+    return cu->host_register(made.plain, MIB, 1);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_unregister(void)
 {
-    return cu->cuMemHostUnregister(made.registered);
+    return cu->host_unregister(made.registered);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_load(void)
 {
-    ferryi_cu_module module;
-    return cu->cuModuleLoadDataEx(&module, nothing, 0, NULL, NULL);
+    ferryi_gpu_module module;
+    return cu->module_load(&module, nothing, 0, NULL, NULL);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_unload(void)
 {
-    return cu->cuModuleUnload(made.loaded);
+    return cu->module_unload(made.loaded);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_function_load(void)
 {
-    ferryi_cu_function function;
-    ferryi_cu_result result = cu->cuModuleGetFunction(&function, made.loaded, "nothing");
-    if (result != 0 || !(cu->groups & FERRYI_CUDA_FUNCTION_12_4))
+    ferryi_gpu_function function;
+    ferryi_gpu_result result = cu->module_function(&function, made.loaded, "nothing");
+    if (result != 0 || !(cu->groups & FERRYI_GPU_FUNCTION))
         return result;
-    return cu->cuFuncLoad(function);
+    return cu->function_load(function);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_function_attribute(void)
 {
-    ferryi_cu_function function;
-    ferryi_cu_result result = cu->cuModuleGetFunction(&function, made.loaded, "nothing");
+    ferryi_gpu_function function;
+    ferryi_gpu_result result = cu->module_function(&function, made.loaded, "nothing");
     return result ? result
-                  : cu->cuFuncSetAttribute(
-                        function, FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
+                  : cu->function_set_attribute(
+                        function, FERRYI_GPU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1024);
 }
 /* A context is no peer of itself, so this asks only whether the capture is checked first. */
-static ferryi_cu_result
+static ferryi_gpu_result
 call_peer(void)
 {
-    return cu->cuCtxEnablePeerAccess(context, 0);
+    return cu->peer_enable(context, 0);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_event_create(void)
 {
-    ferryi_cu_event e;
-    return cu->cuEventCreate(&e, 2);
+    ferryi_gpu_event e;
+    return cu->event_create(&e, 2);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_event_destroy(void)
 {
-    return cu->cuEventDestroy_v2(made.event);
+    return cu->event_destroy(made.event);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_stream_destroy(void)
 {
-    return cu->cuStreamDestroy_v2(made.ends);
+    return cu->stream_destroy(made.ends);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_prefetch(void)
 {
-    const struct ferryi_cu_location here = {FERRYI_CU_MEM_LOCATION_TYPE_DEVICE, device};
-    if (cu->groups & FERRYI_CUDA_PREFETCH_12_2)
-        return cu->cuMemPrefetchAsync_v2(made.managed, MIB, here, 0, stream);
-    if (cu->groups & FERRYI_CUDA_PREFETCH_8)
-        return cu->cuMemPrefetchAsync(made.managed, MIB, device, stream);
-    return FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+    const struct ferryi_gpu_location here = {FERRYI_GPU_MEM_LOCATION_TYPE_DEVICE, device};
+    if (cu->groups & FERRYI_GPU_PREFETCH_2)
+        return cu->prefetch_2(made.managed, MIB, here, 0, stream);
+    if (cu->groups & FERRYI_GPU_PREFETCH)
+        return cu->prefetch(made.managed, MIB, device, stream);
+    return FERRYI_GPU_ERROR_NOT_SUPPORTED;
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_retain(void)
 {
-    ferryi_cu_context retained;
-    return cu->cuDevicePrimaryCtxRetain(&retained, device);
+    ferryi_gpu_context retained;
+    return cu->context_retain(&retained, device);
 }
-static ferryi_cu_result
+static ferryi_gpu_result
 call_stream_id(void)
 {
     unsigned long long id;
-    return cu->groups & FERRYI_CUDA_STREAM_ID ? cu->cuStreamGetId(other, &id)
-                                              : FERRYI_CUDA_ERROR_NOT_SUPPORTED;
+    return cu->groups & FERRYI_GPU_STREAM_ID ? cu->stream_id(other, &id)
+                                             : FERRYI_GPU_ERROR_NOT_SUPPORTED;
 }
 
 static const struct {
     const char *name;
-    ferryi_cu_result (*call)(void);
+    ferryi_gpu_result (*call)(void);
 } calls[] = {{"alloc", call_alloc},
              {"host-alloc", call_host_alloc},
              {"event-query", call_query},
@@ -276,14 +276,14 @@ probe_captures(void)
  * captures nothing. */
 struct elsewhere {
     size_t call;
-    ferryi_cu_result result;
+    ferryi_gpu_result result;
 };
 
 static void *
 call_elsewhere(void *argument)
 {
     struct elsewhere *elsewhere = argument;
-    elsewhere->result = cu->cuCtxPushCurrent_v2(context);
+    elsewhere->result = cu->context_push(context);
     if (elsewhere->result == 0)
         elsewhere->result = calls[elsewhere->call].call();
     return NULL;
@@ -293,7 +293,7 @@ static void
 ask_elsewhere(int mode, const char *name, size_t call)
 {
     struct elsewhere elsewhere = {call, 0};
-    ferryi_cu_capture_status status = 0;
+    ferryi_gpu_capture_status status = 0;
     pthread_t thread;
     void *graph = NULL;
     char text[96];
@@ -303,7 +303,7 @@ ask_elsewhere(int mode, const char *name, size_t call)
         pthread_join(thread, NULL);
     snprintf(text, sizeof(text), "%s-elsewhere-in-%s-capture", calls[call].name, name);
     answer(text, (long long)elsewhere.result);
-    cu->cuStreamIsCapturing(other, &status);
+    cu->stream_is_capturing(other, &status);
     snprintf(text, sizeof(text), "%s-elsewhere-in-%s-capture-leaves", calls[call].name, name);
     answer(text, status);
     end_capture(other, &graph);

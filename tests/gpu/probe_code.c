@@ -15,23 +15,23 @@ static const char ptx[] =
     ".visible .entry probe_fault() {\n.reg .u64 %a;\nmov.u64 %a, 64;\nst.global.u32 [%a], "
     "1;\nret;\n}\n";
 
-ferryi_cu_function
+ferryi_gpu_function
 probe_function_of(const char *name)
 {
-    static ferryi_cu_module module;
-    ferryi_cu_function function = NULL;
+    static ferryi_gpu_module module;
+    ferryi_gpu_function function = NULL;
     if (!module)
-        cu->cuModuleLoadDataEx(&module, ptx, 0, NULL, NULL);
-    cu->cuModuleGetFunction(&function, module, name);
+        cu->module_load(&module, ptx, 0, NULL, NULL);
+    cu->module_function(&function, module, name);
     return function;
 }
 
 long long
-probe_start(ferryi_cu_function function, unsigned blocks_x, unsigned blocks_y, unsigned threads_x,
+probe_start(ferryi_gpu_function function, unsigned blocks_x, unsigned blocks_y, unsigned threads_x,
             unsigned threads_z, unsigned shared, void **arguments)
 {
-    return (long long)cu->cuLaunchKernel(function, blocks_x, blocks_y, 1, threads_x, 1, threads_z,
-                                         shared, stream, arguments, NULL);
+    return (long long)cu->launch(function, blocks_x, blocks_y, 1, threads_x, 1, threads_z, shared,
+                                 stream, arguments, NULL);
 }
 
 void
@@ -39,8 +39,8 @@ probe_launches(void)
 {
     uint64_t none = 0;
     void *arguments[] = {&none};
-    ferryi_cu_function spin = probe_function_of("probe_spin"),
-                       shared = probe_function_of("probe_shared");
+    ferryi_gpu_function spin = probe_function_of("probe_spin"),
+                        shared = probe_function_of("probe_shared");
     int value = 0;
     answer("launch", probe_start(spin, 1, 1, 32, 1, 0, arguments));
     answer("launch-grid-y-65536", probe_start(spin, 1, 65536, 1, 1, 0, arguments));
@@ -49,24 +49,24 @@ probe_launches(void)
     answer("launch-no-blocks", probe_start(spin, 0, 1, 32, 1, 0, arguments));
     answer("launch-dynamic-48K", probe_start(spin, 1, 1, 32, 1, 48 << 10, arguments));
     answer("launch-dynamic-49K", probe_start(spin, 1, 1, 32, 1, 49 << 10, arguments));
-    ASK("shared-static", cuFuncGetAttribute, &value, 1, shared);
+    ASK("shared-static", function_attribute, &value, 1, shared);
     answer("shared-static-is", value);
-    ASK("shared-dynamic-allowed", cuFuncGetAttribute, &value, 8, shared);
+    ASK("shared-dynamic-allowed", function_attribute, &value, 8, shared);
     answer("shared-dynamic-allowed-is", value);
     answer("launch-static-32K-dynamic-16K", probe_start(shared, 1, 1, 32, 1, 16 << 10, NULL));
     answer("launch-static-32K-dynamic-24K", probe_start(shared, 1, 1, 32, 1, 24 << 10, NULL));
-    ASK("allow-24K", cuFuncSetAttribute, shared, 8, 24 << 10);
+    ASK("allow-24K", function_set_attribute, shared, 8, 24 << 10);
     answer("launch-static-32K-dynamic-24K-allowed",
            probe_start(shared, 1, 1, 32, 1, 24 << 10, NULL));
-    ASK("allow-227K", cuFuncSetAttribute, shared, 8, 227 << 10);
-    ASK("allow-195K", cuFuncSetAttribute, shared, 8, 195 << 10);
+    ASK("allow-227K", function_set_attribute, shared, 8, 227 << 10);
+    ASK("allow-195K", function_set_attribute, shared, 8, 195 << 10);
     answer("launch-grid-x-2^31", probe_start(spin, 1u << 31, 1, 1, 1, 0, arguments));
     answer("launch-threads-1025", probe_start(spin, 1, 1, 1025, 1, 0, arguments));
     answer("launch-no-threads", probe_start(spin, 1, 1, 0, 1, 0, arguments));
     answer("launch-no-function", probe_start(NULL, 1, 1, 1, 1, 0, NULL));
-    ASK("allow-negative", cuFuncSetAttribute, shared, 8, -1);
-    ASK("function-attribute-beyond", cuFuncGetAttribute, &value, 1000, shared);
-    ASK("function-attribute-that-is-constant", cuFuncSetAttribute, shared, 1, 16);
+    ASK("allow-negative", function_set_attribute, shared, 8, -1);
+    ASK("function-attribute-beyond", function_attribute, &value, 1000, shared);
+    ASK("function-attribute-that-is-constant", function_set_attribute, shared, 1, 16);
     settle("launches-settle");
 }
 
@@ -80,15 +80,14 @@ probe_modules(void)
         ".version 6.0\n.target sm_50\n.visible .entry f(.param .u64 a) { ret; }\n",
         ".version 6.0\n.target sm_50\n.address_size 64\n",
         ".version 6.0\n.target sm_50\n.address_size 64\nnonsense\n"};
-    ferryi_cu_module whole = NULL;
-    ferryi_cu_function function;
+    ferryi_gpu_module whole = NULL;
+    ferryi_gpu_function function;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        ferryi_cu_module module;
-        answer_at("load-odd-ptx", i,
-                  (long long)cu->cuModuleLoadDataEx(&module, texts[i], 0, NULL, NULL));
+        ferryi_gpu_module module;
+        answer_at("load-odd-ptx", i, (long long)cu->module_load(&module, texts[i], 0, NULL, NULL));
     }
-    ASK("load-ptx", cuModuleLoadDataEx, &whole, ptx, 0, NULL, NULL);
-    ASK("function-unknown", cuModuleGetFunction, &function, whole, "probe_nothing");
-    ASK("function-without-name", cuModuleGetFunction, &function, whole, "");
-    ASK("unload", cuModuleUnload, whole);
+    ASK("load-ptx", module_load, &whole, ptx, 0, NULL, NULL);
+    ASK("function-unknown", module_function, &function, whole, "probe_nothing");
+    ASK("function-without-name", module_function, &function, whole, "");
+    ASK("unload", module_unload, whole);
 }

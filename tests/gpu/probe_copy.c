@@ -4,25 +4,24 @@
 
 #include "tests/gpu/probe.h"
 
-ferryi_cu_result
-probe_submit(ferryi_cu_pointer target, const void *source, size_t bytes, size_t count, size_t step,
-             ferryi_cu_stream on)
+ferryi_gpu_result
+probe_submit(ferryi_gpu_pointer target, const void *source, size_t bytes, size_t count, size_t step,
+             ferryi_gpu_stream on)
 {
-    ferryi_cu_pointer *targets = calloc(count + 1, sizeof(*targets)),
-                      *sources = calloc(count + 1, sizeof(*sources));
+    ferryi_gpu_pointer *targets = calloc(count + 1, sizeof(*targets)),
+                       *sources = calloc(count + 1, sizeof(*sources));
     size_t *lengths = calloc(count + 1, sizeof(*lengths)), first = 0, failed = 0;
-    struct ferryi_cu_copy_attributes attributes = {.source_access_order =
-                                                       FERRYI_CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    struct ferryi_gpu_copy_attributes attributes = {.source_access_order =
+                                                        FERRYI_GPU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
     for (size_t i = 0; i < count; i++) {
         targets[i] = target + i * step;
         sources[i] = (uintptr_t)source + i * step;
         lengths[i] = bytes;
     }
-    ferryi_cu_result result = (cu->groups & FERRYI_CUDA_BATCH_13)
-                                  ? cu->cuMemcpyBatchAsync_v2(targets, sources, lengths, count,
-                                                              &attributes, &first, 1, on)
-                                  : cu->cuMemcpyBatchAsync(targets, sources, lengths, count,
-                                                           &attributes, &first, 1, &failed, on);
+    ferryi_gpu_result result =
+        (cu->groups & FERRYI_GPU_BATCH_2)
+            ? cu->copy_batch_2(targets, sources, lengths, count, &attributes, &first, 1, on)
+            : cu->copy_batch(targets, sources, lengths, count, &attributes, &first, 1, &failed, on);
     free(targets);
     free(sources);
     free(lengths);
@@ -33,7 +32,7 @@ void
 probe_batches(void)
 {
     static char pageable[64 * 1024];
-    ferryi_cu_pointer managed = 0;
+    ferryi_gpu_pointer managed = 0;
     ASK_BATCH("batch-of-none", memory, pinned, 16, 0, 64, stream);
     ASK_BATCH("batch-of-no-bytes", memory, pinned, 0, 2, 64, stream);
     ASK_BATCH("batch-on-legacy", memory, pinned, 16, 2, 64, FERRYI_CU_STREAM_LEGACY);
@@ -46,7 +45,7 @@ probe_batches(void)
     ASK_BATCH("batch-of-1024", memory, pinned, 16, 1024, 64, stream);
     ASK_BATCH("batch-of-16384", memory, pinned, 16, 16384, 64, stream);
     settle("batches-settle");
-    if (cu->cuMemAllocManaged(&managed, MIB, 1) == 0) {
+    if (cu->managed_alloc(&managed, MIB, 1) == 0) {
         ASK_BATCH("batch-managed", managed, pinned, 16, 100, 64, stream);
         settle("batch-managed-settles");
     }
@@ -56,11 +55,11 @@ void
 probe_batch_registered(void)
 {
     char *pages = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    ASK("batch-register", cuMemHostRegister_v2, pages, MIB, 1);
+    ASK("batch-register", host_register, pages, MIB, 1);
     ASK_BATCH("batch-registered", memory, pages, 16, 100, 64, stream);
     settle("batch-registered-settles");
-    ASK("batch-register-half", cuMemHostUnregister, pages);
-    ASK("batch-register-half-again", cuMemHostRegister_v2, pages, MIB / 2, 1);
+    ASK("batch-register-half", host_unregister, pages);
+    ASK("batch-register-half-again", host_register, pages, MIB / 2, 1);
     ASK_BATCH("batch-half-registered", memory, pages, 16, 16000, 64, stream);
     settle("batch-half-registered-settles");
 }
@@ -77,50 +76,48 @@ probe_copies(void)
 {
     static char pageable[4096];
     int pitch = 0;
-    ferryi_cu_context popped;
-    ferryi_cu_stream brief;
-    cu->cuDeviceGetAttribute(&pitch, 11, device);
+    ferryi_gpu_context popped;
+    ferryi_gpu_stream brief;
+    cu->device_attribute(&pitch, 11, device);
     for (int more = 0; more < 2; more++) {
-        const struct ferryi_cu_copy_2d rows = {.source_type = FERRYI_CU_MEMORYTYPE_HOST,
-                                               .source_host = pinned,
-                                               .source_pitch = (size_t)pitch + (size_t)more,
-                                               .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
-                                               .target_device = memory,
-                                               .target_pitch = 64,
-                                               .width_bytes = 64,
-                                               .height = 1};
-        answer_at("rows-beyond-the-pitch", (size_t)more,
-                  (long long)cu->cuMemcpy2DAsync_v2(&rows, stream));
+        const struct ferryi_gpu_copy_2d rows = {.source_type = FERRYI_GPU_MEMORYTYPE_HOST,
+                                                .source_host = pinned,
+                                                .source_pitch = (size_t)pitch + (size_t)more,
+                                                .target_type = FERRYI_GPU_MEMORYTYPE_DEVICE,
+                                                .target_device = memory,
+                                                .target_pitch = 64,
+                                                .width_bytes = 64,
+                                                .height = 1};
+        answer_at("rows-beyond-the-pitch", (size_t)more, (long long)cu->copy_2d(&rows, stream));
     }
-    ASK("fill-unaligned", cuMemsetD32Async, memory + 1, 0, 4, stream);
-    ASK("upload-pageable", cuMemcpyHtoDAsync_v2, memory, pageable, sizeof(pageable), stream);
-    ASK("fill-pinned", cuMemsetD32Async, (uintptr_t)pinned, 0, 4, stream);
-    ASK("peer-of-itself", cuCtxEnablePeerAccess, context, 0);
-    ASK_IN(FERRYI_CUDA_PREFETCH_8, "prefetch-device-memory", cuMemPrefetchAsync, memory, MIB,
-           device, stream);
-    ASK_IN(FERRYI_CUDA_PREFETCH_8, "advise-device-memory", cuMemAdvise, memory, MIB, 1, device);
-    ASK("destroy-busy-stream", cuStreamCreate, &brief, 1);
-    cu->cuMemcpyHtoDAsync_v2(memory, pinned, MIB, brief);
-    ASK("destroy-busy-stream-ends", cuStreamDestroy_v2, brief);
+    ASK("fill-unaligned", fill_32, memory + 1, 0, 4, stream);
+    ASK("upload-pageable", upload, memory, pageable, sizeof(pageable), stream);
+    ASK("fill-pinned", fill_32, (uintptr_t)pinned, 0, 4, stream);
+    ASK("peer-of-itself", peer_enable, context, 0);
+    ASK_IN(FERRYI_GPU_PREFETCH, "prefetch-device-memory", prefetch, memory, MIB, device, stream);
+    ASK_IN(FERRYI_GPU_PREFETCH, "advise-device-memory", advise, memory, MIB, 1, device);
+    ASK("destroy-busy-stream", stream_create, &brief, 1);
+    cu->upload(memory, pinned, MIB, brief);
+    ASK("destroy-busy-stream-ends", stream_destroy, brief);
     settle("copies-settle");
-    ASK("pop", cuCtxPopCurrent_v2, &popped);
-    ASK("pop-of-nothing", cuCtxPopCurrent_v2, &popped);
-    ASK("record-without-context", cuEventRecord, event, stream);
-    ASK("push-again", cuCtxPushCurrent_v2, context);
+    ASK("pop", context_pop, &popped);
+    ASK("pop-of-nothing", context_pop, &popped);
+    ASK("record-without-context", event_record, event, stream);
+    ASK("push-again", context_push, context);
 }
 
-static ferryi_cu_result
+static ferryi_gpu_result
 copy_rows(size_t pitch, size_t width, size_t height)
 {
-    const struct ferryi_cu_copy_2d rows = {.source_type = FERRYI_CU_MEMORYTYPE_HOST,
-                                           .source_host = pinned,
-                                           .source_pitch = pitch,
-                                           .target_type = FERRYI_CU_MEMORYTYPE_DEVICE,
-                                           .target_device = memory,
-                                           .target_pitch = 64,
-                                           .width_bytes = width,
-                                           .height = height};
-    return cu->cuMemcpy2DAsync_v2(&rows, stream);
+    const struct ferryi_gpu_copy_2d rows = {.source_type = FERRYI_GPU_MEMORYTYPE_HOST,
+                                            .source_host = pinned,
+                                            .source_pitch = pitch,
+                                            .target_type = FERRYI_GPU_MEMORYTYPE_DEVICE,
+                                            .target_device = memory,
+                                            .target_pitch = 64,
+                                            .width_bytes = width,
+                                            .height = height};
+    return cu->copy_2d(&rows, stream);
 }
 
 void
@@ -139,17 +136,17 @@ probe_rows(void)
 void
 probe_fills(void)
 {
-    ASK("fill", cuMemsetD8Async, memory, 1, 256, stream);
-    ASK("fill-16-unaligned", cuMemsetD16Async, memory + 1, 1, 4, stream);
-    ASK("fill-nothing", cuMemsetD8Async, memory, 1, 0, stream);
-    ASK("upload-nothing", cuMemcpyHtoDAsync_v2, memory, pinned, 0, stream);
-    ASK("download-nothing", cuMemcpyDtoHAsync_v2, pinned, memory, 0, stream);
-    ASK("copy-nothing", cuMemcpyDtoDAsync_v2, memory, memory, 0, stream);
-    ASK("copy-to-itself", cuMemcpyDtoDAsync_v2, memory, memory, 256, stream);
-    ASK("copy-overlapping", cuMemcpyDtoDAsync_v2, memory + 64, memory, 256, stream);
-    ASK("copy-to-the-same-device-as-a-peer", cuMemcpyPeerAsync, memory + 512, context, memory,
-        context, 256, stream);
-    ASK("copy-with-a-host-address", cuMemcpyDtoDAsync_v2, memory, (uintptr_t)pinned, 256, stream);
+    ASK("fill", fill_8, memory, 1, 256, stream);
+    ASK("fill-16-unaligned", fill_16, memory + 1, 1, 4, stream);
+    ASK("fill-nothing", fill_8, memory, 1, 0, stream);
+    ASK("upload-nothing", upload, memory, pinned, 0, stream);
+    ASK("download-nothing", download, pinned, memory, 0, stream);
+    ASK("copy-nothing", copy, memory, memory, 0, stream);
+    ASK("copy-to-itself", copy, memory, memory, 256, stream);
+    ASK("copy-overlapping", copy, memory + 64, memory, 256, stream);
+    ASK("copy-to-the-same-device-as-a-peer", copy_peer, memory + 512, context, memory, context, 256,
+        stream);
+    ASK("copy-with-a-host-address", copy, memory, (uintptr_t)pinned, 256, stream);
     settle("fills-settle");
 }
 
@@ -158,14 +155,14 @@ probe_fills(void)
 void
 probe_upload_beyond(void)
 {
-    ASK("upload-beyond-the-block", cuMemcpyHtoDAsync_v2, memory + MIB - 8, pinned, 16, stream);
+    ASK("upload-beyond-the-block", upload, memory + MIB - 8, pinned, 16, stream);
     settle("upload-beyond-the-block-settles");
 }
 
 void
 probe_upload_to_nowhere(void)
 {
-    ASK("upload-to-nowhere", cuMemcpyHtoDAsync_v2, 64, pinned, 16, stream);
+    ASK("upload-to-nowhere", upload, 64, pinned, 16, stream);
     settle("upload-to-nowhere-settles");
 }
 
@@ -179,13 +176,13 @@ probe_batch_to_nowhere(void)
 void
 probe_fill_of_null(void)
 {
-    ASK("fill-of-null", cuMemsetD8Async, 0, 1, 16, stream);
+    ASK("fill-of-null", fill_8, 0, 1, 16, stream);
     settle("fill-of-null-settles");
 }
 
 void
 probe_fill_beyond(void)
 {
-    ASK("fill-beyond-the-block", cuMemsetD8Async, memory + MIB - 8, 1, 16, stream);
+    ASK("fill-beyond-the-block", fill_8, memory + MIB - 8, 1, 16, stream);
     settle("fill-beyond-the-block-settles");
 }

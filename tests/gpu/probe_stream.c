@@ -20,7 +20,7 @@ probe_queue(void)
 {
     uint64_t ms = 200, none = 0;
     void *wait[] = {&ms}, *go[] = {&none};
-    ferryi_cu_function spin = probe_function_of("probe_spin");
+    ferryi_gpu_function spin = probe_function_of("probe_spin");
     long long depth = 0;
     probe_start(spin, 1, 1, 1, 1, 0, wait);
     for (; depth < 4096; depth++) {
@@ -30,34 +30,34 @@ probe_queue(void)
     }
     answer("launches-before-one-blocks", depth);
     settle("queue-settles");
-    ASK("host-function", cuLaunchHostFunc, stream, host_function, (void *)&order[0]);
-    ASK("host-function-other", cuLaunchHostFunc, other, host_function, (void *)&order[1]);
+    ASK("host-function", host_call, stream, host_function, (void *)&order[0]);
+    ASK("host-function-other", host_call, other, host_function, (void *)&order[1]);
     settle("host-function-settles");
-    ASK("host-function-other-settles", cuStreamSynchronize, other);
+    ASK("host-function-other-settles", stream_synchronize, other);
     answer("host-function-order", order[0] < order[1]);
 }
 
 void
 probe_fault(void)
 {
-    ferryi_cu_pointer pointer;
+    ferryi_gpu_pointer pointer;
     answer("fault-launch", probe_start(probe_function_of("probe_fault"), 1, 1, 1, 1, 0, NULL));
     settle("fault-settles");
-    ASK("fault-then-query", cuEventQuery, event);
-    ASK("fault-then-alloc", cuMemAlloc_v2, &pointer, 256);
-    ASK("fault-then-free", cuMemFree_v2, memory);
-    ASK("fault-then-free-host", cuMemFreeHost, pinned);
-    ASK("fault-then-destroy", cuStreamDestroy_v2, stream);
-    ASK("fault-then-release", cuDevicePrimaryCtxRelease_v2, device);
-    ASK("fault-then-retain", cuDevicePrimaryCtxRetain, &context, device);
-    ASK("fault-then-push", cuCtxPushCurrent_v2, context);
-    ASK("fault-then-alloc-again", cuMemAlloc_v2, &pointer, 256);
+    ASK("fault-then-query", event_query, event);
+    ASK("fault-then-alloc", memory_alloc, &pointer, 256);
+    ASK("fault-then-free", memory_free, memory);
+    ASK("fault-then-free-host", host_free, pinned);
+    ASK("fault-then-destroy", stream_destroy, stream);
+    ASK("fault-then-release", context_release, device);
+    ASK("fault-then-retain", context_retain, &context, device);
+    ASK("fault-then-push", context_push, context);
+    ASK("fault-then-alloc-again", memory_alloc, &pointer, 256);
 }
 
 void
 probe_from_null(void)
 {
-    ASK("upload-from-null", cuMemcpyHtoDAsync_v2, memory, NULL, 16, stream);
+    ASK("upload-from-null", upload, memory, NULL, 16, stream);
     settle("upload-from-null-settles");
 }
 
@@ -67,7 +67,7 @@ probe_forked(void)
     pid_t child = fork();
     int status = 0;
     if (child == 0)
-        _exit((int)cu->cuCtxSynchronize() & 127);
+        _exit((int)cu->context_synchronize() & 127);
     waitpid(child, &status, 0);
     answer("call-in-a-child", WIFEXITED(status) ? WEXITSTATUS(status) : KILLED);
 }
@@ -75,19 +75,19 @@ probe_forked(void)
 void
 probe_streams(void)
 {
-    ferryi_cu_stream made = NULL;
-    ferryi_cu_context popped = NULL;
-    ASK("stream-unknown-flags", cuStreamCreate, &made, 1 << 20);
-    ASK("stream-blocking", cuStreamCreate, &made, 0);
-    ASK("stream-legacy-settles", cuStreamSynchronize, NULL);
-    ASK("stream-per-thread-settles", cuStreamSynchronize, FERRYI_CU_STREAM_PER_THREAD);
-    ASK("host-function-null", cuLaunchHostFunc, stream, NULL, NULL);
-    ASK("wait-with-unknown-flags", cuStreamWaitEvent, stream, event, 1 << 20);
-    ASK("wait-for-unrecorded", cuStreamWaitEvent, stream, event, 0);
-    ASK("wait-of-legacy", cuStreamWaitEvent, NULL, event, 0);
-    ASK("destroy-legacy", cuStreamDestroy_v2, NULL);
-    ASK("push-null", cuCtxPushCurrent_v2, NULL);
-    ASK("pop-of-null", cuCtxPopCurrent_v2, &popped);
+    ferryi_gpu_stream made = NULL;
+    ferryi_gpu_context popped = NULL;
+    ASK("stream-unknown-flags", stream_create, &made, 1 << 20);
+    ASK("stream-blocking", stream_create, &made, 0);
+    ASK("stream-legacy-settles", stream_synchronize, NULL);
+    ASK("stream-per-thread-settles", stream_synchronize, FERRYI_CU_STREAM_PER_THREAD);
+    ASK("host-function-null", host_call, stream, NULL, NULL);
+    ASK("wait-with-unknown-flags", stream_wait, stream, event, 1 << 20);
+    ASK("wait-for-unrecorded", stream_wait, stream, event, 0);
+    ASK("wait-of-legacy", stream_wait, NULL, event, 0);
+    ASK("destroy-legacy", stream_destroy, NULL);
+    ASK("push-null", context_push, NULL);
+    ASK("pop-of-null", context_pop, &popped);
     answer("pop-of-null-is", popped != NULL);
 }
 
@@ -96,45 +96,45 @@ probe_streams(void)
 void
 probe_stale_stream(void)
 {
-    ferryi_cu_stream first = NULL, second = NULL;
-    ferryi_cu_capture_status status = 0;
+    ferryi_gpu_stream first = NULL, second = NULL;
+    ferryi_gpu_capture_status status = 0;
     unsigned long long ids[2] = {0, 0};
-    if (!(cu->groups & FERRYI_CUDA_STREAM_ID) || cu->cuStreamCreate(&first, 1) ||
-        cu->cuStreamGetId(first, &ids[0]) || cu->cuStreamDestroy_v2(first)) {
+    if (!(cu->groups & FERRYI_GPU_STREAM_ID) || cu->stream_create(&first, 1) ||
+        cu->stream_id(first, &ids[0]) || cu->stream_destroy(first)) {
         answer("stale-stream-id", ABSENT);
         return;
     }
-    ASK("stale-stream-id", cuStreamGetId, first, &ids[1]);
+    ASK("stale-stream-id", stream_id, first, &ids[1]);
     answer("stale-stream-id-is-the-same", ids[0] == ids[1]);
-    ASK("stale-stream-is-capturing", cuStreamIsCapturing, first, &status);
-    ASK("stale-stream-create", cuStreamCreate, &second, 1);
+    ASK("stale-stream-is-capturing", stream_is_capturing, first, &status);
+    ASK("stale-stream-create", stream_create, &second, 1);
     answer("stale-stream-handle-is-reused", first == second);
-    ASK("stale-stream-new-id", cuStreamGetId, second, &ids[1]);
+    ASK("stale-stream-new-id", stream_id, second, &ids[1]);
     answer("stale-stream-new-id-is-the-same", ids[0] == ids[1]);
 }
 
 void
 probe_events(void)
 {
-    ferryi_cu_event timed = NULL, later = NULL, odd = NULL;
+    ferryi_gpu_event timed = NULL, later = NULL, odd = NULL;
     float milliseconds = 0;
-    ASK("event-unknown-flags", cuEventCreate, &odd, 1 << 20);
-    ASK("event-interprocess-timed", cuEventCreate, &odd, 4);
-    ASK("event-blocking", cuEventCreate, &odd, 1);
-    ASK("event-timed", cuEventCreate, &timed, FERRYI_CU_EVENT_DEFAULT);
-    ASK("event-later", cuEventCreate, &later, FERRYI_CU_EVENT_DEFAULT);
-    ASK("event-query-unrecorded", cuEventQuery, timed);
-    ASK("event-wait-unrecorded", cuEventSynchronize, timed);
-    ASK("event-elapsed-unrecorded", cuEventElapsedTime, &milliseconds, timed, later);
-    ASK("event-record", cuEventRecord, timed, stream);
-    ASK("event-record-again", cuEventRecord, timed, stream);
-    ASK("event-record-later", cuEventRecord, later, other);
-    ASK("event-wait", cuEventSynchronize, later);
+    ASK("event-unknown-flags", event_create, &odd, 1 << 20);
+    ASK("event-interprocess-timed", event_create, &odd, 4);
+    ASK("event-blocking", event_create, &odd, 1);
+    ASK("event-timed", event_create, &timed, FERRYI_GPU_EVENT_DEFAULT);
+    ASK("event-later", event_create, &later, FERRYI_GPU_EVENT_DEFAULT);
+    ASK("event-query-unrecorded", event_query, timed);
+    ASK("event-wait-unrecorded", event_synchronize, timed);
+    ASK("event-elapsed-unrecorded", event_elapsed, &milliseconds, timed, later);
+    ASK("event-record", event_record, timed, stream);
+    ASK("event-record-again", event_record, timed, stream);
+    ASK("event-record-later", event_record, later, other);
+    ASK("event-wait", event_synchronize, later);
     settle("events-settle");
-    ASK("event-elapsed", cuEventElapsedTime, &milliseconds, timed, later);
-    ASK("event-elapsed-without-timing", cuEventElapsedTime, &milliseconds, timed, event);
-    ASK("event-record-legacy", cuEventRecord, later, NULL);
-    ASK("event-destroy-recorded", cuEventDestroy_v2, later);
+    ASK("event-elapsed", event_elapsed, &milliseconds, timed, later);
+    ASK("event-elapsed-without-timing", event_elapsed, &milliseconds, timed, event);
+    ASK("event-record-legacy", event_record, later, NULL);
+    ASK("event-destroy-recorded", event_destroy, later);
 }
 
 static _Atomic long long inside[3];
@@ -143,11 +143,11 @@ static void
 call_the_driver(void *user)
 {
     size_t free_bytes, total;
-    ferryi_cu_pointer pointer = 0;
+    ferryi_gpu_pointer pointer = 0;
     (void)user;
-    inside[0] = (long long)cu->cuEventQuery(event);
-    inside[1] = (long long)cu->cuMemGetInfo_v2(&free_bytes, &total);
-    inside[2] = (long long)cu->cuMemAlloc_v2(&pointer, 256);
+    inside[0] = (long long)cu->event_query(event);
+    inside[1] = (long long)cu->memory_info(&free_bytes, &total);
+    inside[2] = (long long)cu->memory_alloc(&pointer, 256);
 }
 
 /* Calls the driver in a host function that runs on a stream. The manual forbids this, so the call
@@ -155,7 +155,7 @@ call_the_driver(void *user)
 void
 probe_driver_in_host_function(void)
 {
-    ASK("host-function-that-calls", cuLaunchHostFunc, stream, call_the_driver, NULL);
+    ASK("host-function-that-calls", host_call, stream, call_the_driver, NULL);
     settle("host-function-that-calls-settles");
     answer("event-query-in-host-function", inside[0]);
     answer("info-in-host-function", inside[1]);

@@ -33,15 +33,15 @@
 #include "src/device/cuda/cuda_abi.h"
 #include "tests/gpu/recorder.h"
 
-typedef ferryi_cu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                                   uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+typedef ferryi_gpu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                                    uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 /* The driver calls that are recorded: calls that Ferry makes, and calls of other code that can
  * change the results of Ferry's calls. */
 #define RECORDED(X)                                                                                \
     FERRYI_CUDA_SYMBOLS(X)                                                                         \
-    X(0, cuStreamBeginCapture_v2, (ferryi_cu_stream stream, ferryi_cu_capture_mode mode))          \
-    X(0, cuStreamEndCapture, (ferryi_cu_stream stream, void **graph))
+    X(0, cuStreamBeginCapture_v2, (ferryi_gpu_stream stream, ferryi_gpu_capture_mode mode))        \
+    X(0, cuStreamEndCapture, (ferryi_gpu_stream stream, void **graph))
 
 static struct entry {
     const char *name, *parameters;
@@ -113,7 +113,7 @@ write_arguments(struct recorder_text *line, const struct entry *entry,
  * in the line by the value that the call has written. */
 static void
 finish_line(const char *line, const struct entry *entry, const struct recorder_call *call,
-            ferryi_cu_result result, uint64_t ns)
+            ferryi_gpu_result result, uint64_t ns)
 {
     struct recorder_text ended = {0};
     for (const char *at = line; *at;) {
@@ -125,7 +125,7 @@ finish_line(const char *line, const struct entry *entry, const struct recorder_c
             at += 2;
         }
     }
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         recorder_forget(call);
     fprintf(out,
             "{\"thread\": %d, \"call\": \"%s\", \"args\": {%s}, \"result\": %u, \"ns\": %llu}\n",
@@ -134,7 +134,7 @@ finish_line(const char *line, const struct entry *entry, const struct recorder_c
     free(ended.at);
 }
 
-static ferryi_cu_result
+static ferryi_gpu_result
 record(struct entry *entry, const uint64_t a[RECORDER_PARAMETERS])
 {
     struct recorder_call call = {
@@ -147,7 +147,7 @@ record(struct entry *entry, const uint64_t a[RECORDER_PARAMETERS])
     write_arguments(&line, entry, &call);
     pthread_mutex_unlock(&lock);
     uint64_t begun = now_ns();
-    ferryi_cu_result result =
+    ferryi_gpu_result result =
         entry->function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
     uint64_t ns = now_ns() - begun;
     pthread_mutex_lock(&lock);
@@ -165,9 +165,9 @@ enum { RECORDED(NUMBER) };
 
 #define EXPORT __attribute__((visibility("default")))
 #define FORWARD(group, name, parameters)                                                           \
-    static ferryi_cu_result record_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t d,          \
-                                          uint64_t e, uint64_t f, uint64_t g, uint64_t h,          \
-                                          uint64_t i, uint64_t j, uint64_t k)                      \
+    static ferryi_gpu_result record_##name(uint64_t a, uint64_t b, uint64_t c, uint64_t d,         \
+                                           uint64_t e, uint64_t f, uint64_t g, uint64_t h,         \
+                                           uint64_t i, uint64_t j, uint64_t k)                     \
     {                                                                                              \
         return record(&entries[NUMBER_##name],                                                     \
                       (const uint64_t[]){a, b, c, d, e, f, g, h, i, j, k});                        \

@@ -57,7 +57,7 @@ void recorder_append(struct recorder_text *text, const char *at, size_t length);
 int recorder_parse(const char *list, struct recorder_parameter out[RECORDER_PARAMETERS]);
 void recorder_write(struct recorder_text *line, const struct recorder_call *call, int index);
 void recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
-                        ferryi_cu_result result);
+                        ferryi_gpu_result result);
 /* Removes a block from the recorder's list of memory blocks if the recorded call freed the block.
  */
 void recorder_forget(const struct recorder_call *call);

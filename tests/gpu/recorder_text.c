@@ -57,32 +57,32 @@ classify(struct recorder_parameter *p)
         {"unsigned char", RECORDER_UNSIGNED, 1},
         {"unsigned short", RECORDER_UNSIGNED, 2},
         {"int", RECORDER_SIGNED, 4},
-        {"ferryi_cu_device", RECORDER_SIGNED, 4},
+        {"ferryi_gpu_number", RECORDER_SIGNED, 4},
         {"size_t", RECORDER_UNSIGNED, 8},
         {"unsigned long long", RECORDER_UNSIGNED, 8},
         {"float", RECORDER_NOTHING, 4},
-        {"struct ferryi_cu_location", RECORDER_UNSIGNED, 8},
-        {"ferryi_cu_host_function", RECORDER_NOTHING, 0},
-        {"ferryi_cu_pointer", RECORDER_ADDRESS, 8},
+        {"struct ferryi_gpu_location", RECORDER_UNSIGNED, 8},
+        {"ferryi_gpu_host_function", RECORDER_NOTHING, 0},
+        {"ferryi_gpu_pointer", RECORDER_ADDRESS, 8},
         {"void*", RECORDER_ADDRESS, 8},
         {"const void*", RECORDER_ADDRESS, 8},
-        {"ferryi_cu_handle", RECORDER_HANDLE, 8},
-        {"ferryi_cu_context", RECORDER_HANDLE, 8},
-        {"ferryi_cu_stream", RECORDER_HANDLE, 8},
-        {"ferryi_cu_event", RECORDER_HANDLE, 8},
-        {"ferryi_cu_module", RECORDER_HANDLE, 8},
-        {"ferryi_cu_function", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_handle", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_context", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_stream", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_event", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_module", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_function", RECORDER_HANDLE, 8},
         {"const char*", RECORDER_STRING, 0},
         {"char*", RECORDER_NOTHING, 0},
         {"void**", RECORDER_NOTHING, 0},
-        {"ferryi_cu_jit_option*", RECORDER_NOTHING, 0},
-        {"ferryi_cu_pointer*", RECORDER_WORDS_64, 8},
+        {"ferryi_gpu_jit_option*", RECORDER_NOTHING, 0},
+        {"ferryi_gpu_pointer*", RECORDER_WORDS_64, 8},
         {"size_t*", RECORDER_WORDS_64, 8},
-        {"struct ferryi_cu_copy_attributes*", RECORDER_WORDS_32,
-         sizeof(struct ferryi_cu_copy_attributes)},
-        {"const struct ferryi_cu_copy_2d*", RECORDER_COPY_2D, sizeof(struct ferryi_cu_copy_2d)},
-        {"const struct ferryi_cu_copy_3d_peer*", RECORDER_COPY_3D,
-         sizeof(struct ferryi_cu_copy_3d_peer)},
+        {"struct ferryi_gpu_copy_attributes*", RECORDER_WORDS_32,
+         sizeof(struct ferryi_gpu_copy_attributes)},
+        {"const struct ferryi_gpu_copy_2d*", RECORDER_COPY_2D, sizeof(struct ferryi_gpu_copy_2d)},
+        {"const struct ferryi_gpu_copy_3d_peer*", RECORDER_COPY_3D,
+         sizeof(struct ferryi_gpu_copy_3d_peer)},
     };
     p->kind = RECORDER_UNSIGNED; /* all types that are not in the table are enums */
     p->bytes = 4;
@@ -107,9 +107,9 @@ parse_one(const char *text, size_t length, struct recorder_parameter *p)
         if (text[i] != ' ' || (i + 1 < name && text[i + 1] != '*' && text[i + 1] != ' '))
             p->type[used++] = text[i];
     p->type[used] = 0;
-    p->is_output = strncmp(p->name, "out_", 4) == 0                  ? 1
-                   : strcmp(p->type, "ferryi_cu_capture_mode*") == 0 ? 2
-                                                                     : 0;
+    p->is_output = strncmp(p->name, "out_", 4) == 0                   ? 1
+                   : strcmp(p->type, "ferryi_gpu_capture_mode*") == 0 ? 2
+                                                                      : 0;
     if (p->is_output)
         p->type[strlen(p->type) - 1] = 0;
     classify(p);
@@ -202,7 +202,7 @@ number_block(uint64_t from, uint64_t bytes)
 static void
 write_handle(struct recorder_text *line, const char *type, uint64_t value)
 {
-    const char *kind = type + strlen("ferryi_cu_");
+    const char *kind = type + strlen("ferryi_gpu_");
     for (size_t i = 0; i < handle_count; i++)
         if (handles[i].value == value && strcmp(handles[i].type, kind) == 0) {
             recorder_print(line, "\"%s:%d\"", kind, handles[i].number);
@@ -286,7 +286,7 @@ write_words_64(struct recorder_text *line, const struct recorder_call *call, int
     size_t count = argument(call, attributes ? "attribute_count" : "count");
     const uint64_t *words = (const uint64_t *)(uintptr_t)call->a[index],
                    *bytes = (const uint64_t *)(uintptr_t)argument(call, "bytes");
-    bool addresses = strcmp(call->parameters[index].type, "ferryi_cu_pointer*") == 0;
+    bool addresses = strcmp(call->parameters[index].type, "ferryi_gpu_pointer*") == 0;
     recorder_print(line, "{\"w64\": [");
     for (size_t i = 0; i < count; i++) {
         recorder_print(line, i ? ", " : "");
@@ -309,12 +309,12 @@ write_end(struct recorder_text *line, const uint64_t *words, bool is_3d, uint64_
         bool context = is_3d && i == 8;
         if (i == type)
             recorder_print(line, "%u", (unsigned)words[i]);
-        else if (i == type + 1 && (unsigned)words[type] == FERRYI_CU_MEMORYTYPE_HOST)
+        else if (i == type + 1 && (unsigned)words[type] == FERRYI_GPU_MEMORYTYPE_HOST)
             write_address(line, words[i], pitch * (words[1] + rows) + words[0] + 1);
-        else if (i == type + 2 && (unsigned)words[type] == FERRYI_CU_MEMORYTYPE_DEVICE)
+        else if (i == type + 2 && (unsigned)words[type] == FERRYI_GPU_MEMORYTYPE_DEVICE)
             write_address(line, words[i], 0);
         else if (context)
-            write_handle(line, "ferryi_cu_context", words[i]);
+            write_handle(line, "ferryi_gpu_context", words[i]);
         else
             recorder_print(line, "%llu", (unsigned long long)words[i]);
         recorder_print(line, ", ");
@@ -405,7 +405,7 @@ load(const void *from, int bytes)
 
 void
 recorder_write_out(struct recorder_text *line, const struct recorder_call *call, int index,
-                   ferryi_cu_result result)
+                   ferryi_gpu_result result)
 {
     const struct recorder_parameter *p = &call->parameters[index];
     bool is_nothing = result || p->kind == RECORDER_NOTHING || p->kind == RECORDER_STRING;
@@ -414,8 +414,8 @@ recorder_write_out(struct recorder_text *line, const struct recorder_call *call,
     if (is_nothing)
         recorder_print(line, "null");
     else if (p->kind == RECORDER_HANDLE)
-        recorder_print(line, "\"%s:%d\"", p->type + strlen("ferryi_cu_"),
-                       number_handle(p->type + strlen("ferryi_cu_"), value));
+        recorder_print(line, "\"%s:%d\"", p->type + strlen("ferryi_gpu_"),
+                       number_handle(p->type + strlen("ferryi_gpu_"), value));
     else if (p->kind == RECORDER_ADDRESS)
         recorder_print(line, "\"m%d:%llu\"", number_block(value, argument(call, "bytes")),
                        (unsigned long long)argument(call, "bytes"));

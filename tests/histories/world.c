@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include "src/buffer/worker.h"
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_device.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
@@ -178,7 +180,7 @@ choose_mode(const char *device)
     struct fakecuda fake;
     setenv("FAKECUDA_DEVICES", "2", 1);
     setenv("FAKECUDA_MODE", is_lazy ? "lazy" : "thread", 1);
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     if (fakecuda_find(getenv("FERRY_CUDA_LIBRARY"), &fake))
         fake.fakecuda_set_mode(is_lazy ? "lazy" : "thread");
 }

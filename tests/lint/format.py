@@ -19,7 +19,7 @@ FOLDERS = ("src", "bench", "cli", "mpi", "include", "tests", "python")
 SUFFIXES = (".c", ".h", ".cu", ".cuh")
 # Files that clang-format must not change: tables and contracts that are formatted by hand, generated files, and test
 # data.
-EXEMPT = re.compile(r"^(tests/gen/golden/|tests/fuzz/corpus/|src/transfer/scatter_cuda\.h|src/device/cuda/cuda_abi\.h"
+EXEMPT = re.compile(r"^(tests/gen/golden/|tests/fuzz/corpus/|src/transfer/scatter_cuda\.h|src/device/(cuda/cuda|gpu/gpu|hip/hip)_abi\.h"
                     r"|src/convert/(scalar|vector.*)\.h|src/map/coherence\.[ch])")
 
 

@@ -16,12 +16,18 @@ from tap import Tap
 ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
 WHERE_THERE_IS_ONE = {"src/debug/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers
-KIND_OF_CUDA = {"src/device/cuda/cuda.c", "src/device/devices.c", "src/device/device.h"}
+REGISTRY = {"src/device/devices.c", "src/device/device.h"}
 
-# What only CUDA has. Elsewhere in src/ there are languages, codes, images, targets and compilers.
-OF_CUDA = re.compile(r"nvrtc|\bNVRTC|\bPTX\b|\bptx\b|fatbin|\bcubins?\b|\bnvcc\b|\bcu[A-Z]\w+")
-IS_CUDA_FILE = re.compile(r"^src/device/cuda/|_cuda\.(h|c|cu)$|\.cuh?$")
-OF_CUDA_ELSEWHERE = {}  # file: word, for what cannot be said otherwise
+# What only one vendor has. Elsewhere in src/ there are languages, codes, images, targets and compilers.
+VENDORS = {
+    "cuda": (re.compile(r"nvrtc|\bNVRTC|\bPTX\b|\bptx\b|fatbin|\bcubins?\b|\bnvcc\b|\bcu[A-Z]\w+"),
+             re.compile(r"^src/device/cuda/|_cuda\.(h|c|cu)$|\.cuh?$")),
+    "hip": (re.compile(r"\bhip[A-Z]\w+|hiprtc|amdhip|\bROCm\b|\bgcnArchName\b"), re.compile(r"^src/device/hip/|_hip\.(h|c)$")),
+}
+# Files of several vendors: nothing in them may be named for one. Everywhere else a vendor's name is a value.
+NEUTRAL = "src/device/gpu/"
+VENDOR_NAME = re.compile(r"(?<![\"'])\b(?:cuda|hip)\w*|\w+_(?:cuda|hip)(?:_\w+)?\b|\b(?:CUDA|HIP)\b(?!\")")
+NEUTRAL_NAMES = {"cuda_without_batches"}
 # A kind of device is chosen by the program alone. What a device can do follows from its language and its capabilities.
 KIND_NAME = re.compile(r'"(cuda|hip|opencl|emulated)"')
 
@@ -73,13 +79,13 @@ def check_pure(root, sources):
                     yield f"{path}: is pure, yet includes {target}"
 
 
-def check_cuda_headers(root, sources):
-    for path in sources:
-        if path.startswith("src/device/cuda/"):
-            continue
-        for _, target in includes(root, path):
-            if target.startswith(("src/device/cuda/", "cuda")):
-                yield f"{path}: includes {target}; only src/device/cuda/ may"
+def check_vendor_headers(root, sources):
+    for vendor in VENDORS:
+        folder = f"src/device/{vendor}/"
+        for path in sources:
+            for _, target in includes(root, path):
+                if not path.startswith(folder) and target.startswith((folder, vendor)):
+                    yield f"{path}: includes {target}; only {folder} may"
 
 
 def check_toolkit(root, sources):
@@ -87,24 +93,28 @@ def check_toolkit(root, sources):
         if path in WHERE_THERE_IS_ONE:
             continue
         for bracket, target in includes(root, path):
-            if bracket == "<" and (target.startswith("cuda") or target.startswith("nv")):
+            if bracket == "<" and target.startswith(("cuda", "nv", "hip")):
                 yield f"{path}: includes <{target}>; the library builds without the CUDA Toolkit"
 
 
-def check_cuda_kind(root, sources):
+def check_vendor_kinds(root, sources):
     for path in sources:
-        if path not in KIND_OF_CUDA and "ferryi_cuda_kind" in (root / path).read_text(encoding="utf-8"):
-            yield f"{path}: names ferryi_cuda_kind; only the registry may"
+        for vendor in VENDORS:
+            if path in REGISTRY or path == f"src/device/{vendor}/{vendor}.c":
+                continue
+            if f"ferryi_{vendor}_kind" in (root / path).read_text(encoding="utf-8"):
+                yield f"{path}: names ferryi_{vendor}_kind; only the registry may"
 
 
-def check_words_of_cuda(root, sources):
+def check_words_of_vendors(root, sources):
     for path in sources:
-        if IS_CUDA_FILE.search(path):
-            continue
         for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
-            for word in OF_CUDA.findall(line):
-                if word not in OF_CUDA_ELSEWHERE.get(path, ()):
-                    yield f"{path}:{number}: {word} belongs in CUDA's own files"
+            for vendor, (words, own) in VENDORS.items():
+                for word in [] if own.search(path) else words.findall(line):
+                    yield f"{path}:{number}: {word} belongs in the files of src/device/{vendor}/"
+            for name in VENDOR_NAME.findall(line) if path.startswith(NEUTRAL) else []:
+                if name not in NEUTRAL_NAMES:
+                    yield f"{path}:{number}: {name} names a vendor where the code is the same for all"
 
 
 def check_kind_names(root, sources):
@@ -144,10 +154,10 @@ def main():
     tap.case("includes follow the arrows", list(check_arrows(root, sources)))
     tap.case("file names are unique", list(check_names(sources)))
     tap.case("coherence is pure", list(check_pure(root, sources)))
-    tap.case("CUDA declarations stay in the CUDA device", list(check_cuda_headers(root, sources)))
+    tap.case("declarations of a vendor stay in its device", list(check_vendor_headers(root, sources)))
     tap.case("the toolkit is not needed", list(check_toolkit(root, sources)))
-    tap.case("the CUDA device is named in the registry alone", list(check_cuda_kind(root, sources)))
-    tap.case("words of CUDA stay in its files", list(check_words_of_cuda(root, files("src", ".c", ".h", ".cu", ".cuh"))))
+    tap.case("the device of a vendor is named in the registry alone", list(check_vendor_kinds(root, sources)))
+    tap.case("words of a vendor stay in its files", list(check_words_of_vendors(root, files("src", ".c", ".h", ".cu", ".cuh"))))
     tap.case("no kind of device is asked for by its name", list(check_kind_names(root, sources)))
     tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".hpp", ".h.in"))))
     tap.case("generated code is public code", list(check_templates(root, files("templates", ".j2"))))

@@ -45,14 +45,14 @@ fake_thread(void)
 bool
 fake_is_fatal(fake_result code)
 {
-    return code == FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE ||
-           code == FERRYI_CUDA_ERROR_NVLINK_UNCORRECTABLE || code == FERRYI_CUDA_ERROR_CONTAINED ||
-           code == FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS || code == FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT ||
-           code == FERRYI_CUDA_ERROR_ASSERT || code == FERRYI_CUDA_ERROR_TENSOR_MEMORY_LEAK ||
-           code == FERRYI_CUDA_ERROR_MPS_CLIENT_TERMINATED ||
-           code == FERRYI_CUDA_ERROR_EXTERNAL_DEVICE ||
-           (code >= FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR &&
-            code <= FERRYI_CUDA_ERROR_LAUNCH_FAILED);
+    return code == FERRYI_GPU_ERROR_ECC_UNCORRECTABLE ||
+           code == FERRYI_GPU_ERROR_NVLINK_UNCORRECTABLE || code == FERRYI_GPU_ERROR_CONTAINED ||
+           code == FERRYI_GPU_ERROR_ILLEGAL_ADDRESS || code == FERRYI_GPU_ERROR_LAUNCH_TIMEOUT ||
+           code == FERRYI_GPU_ERROR_ASSERT || code == FERRYI_GPU_ERROR_TENSOR_MEMORY_LEAK ||
+           code == FERRYI_GPU_ERROR_MPS_CLIENT_TERMINATED ||
+           code == FERRYI_GPU_ERROR_EXTERNAL_DEVICE ||
+           (code >= FERRYI_GPU_ERROR_HARDWARE_STACK_ERROR &&
+            code <= FERRYI_GPU_ERROR_LAUNCH_FAILED);
 }
 
 void
@@ -67,12 +67,12 @@ static fake_result
 check_process(void)
 {
     if (fake.ended)
-        return FERRYI_CUDA_ERROR_DEINITIALIZED;
+        return FERRYI_GPU_ERROR_DEINITIALIZED;
     if (fake.process != getpid())
-        return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
+        return FERRYI_GPU_ERROR_NOT_INITIALIZED;
     if ((fake.strict & FAKE_STRICT_HOST) && in_host_function)
-        return FERRYI_CUDA_ERROR_NOT_PERMITTED;
-    return FERRYI_CUDA_SUCCESS;
+        return FERRYI_GPU_ERROR_NOT_PERMITTED;
+    return FERRYI_GPU_SUCCESS;
 }
 
 /* The green contexts of the devices. Each is current in one thread at most. */
@@ -92,8 +92,8 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
     if (context && context->primary)
         context = context->primary;
     calls[entry]++;
-    fake_result allowed = fake.started ? check_process() : FERRYI_CUDA_SUCCESS;
-    if (allowed != FERRYI_CUDA_SUCCESS)
+    fake_result allowed = fake.started ? check_process() : FERRYI_GPU_SUCCESS;
+    if (allowed != FERRYI_GPU_SUCCESS)
         return allowed;
     if (wanted[entry].countdown > 0 && --wanted[entry].countdown == 0) {
         fake_result code = (fake_result)wanted[entry].code;
@@ -103,12 +103,12 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
     }
     if (!fake.started && entry != FAKE_cuInit && entry != FAKE_cuGetErrorName &&
         entry != FAKE_cuDriverGetVersion)
-        return FERRYI_CUDA_ERROR_NOT_INITIALIZED;
+        return FERRYI_GPU_ERROR_NOT_INITIALIZED;
     if (needs & FAKE_NEEDS_CONTEXT) {
         if (!context)
-            return FERRYI_CUDA_ERROR_INVALID_CONTEXT;
+            return FERRYI_GPU_ERROR_INVALID_CONTEXT;
         if (context->retained == 0)
-            return FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED;
+            return FERRYI_GPU_ERROR_CONTEXT_IS_DESTROYED;
         if (gone)
             return gone;
         if (context->error)
@@ -116,8 +116,8 @@ check_call(enum fake_entry entry, int needs, fake_context **out_context)
         *out_context = context;
     }
     return (needs & FAKE_UNSAFE) && fake_capture_forbids()
-               ? FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-               : FERRYI_CUDA_SUCCESS;
+               ? FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED
+               : FERRYI_GPU_SUCCESS;
 }
 
 fake_result
@@ -126,7 +126,7 @@ fake_begin(enum fake_entry entry, int needs, fake_context **out_context)
     fake_cost_spin(entry);
     pthread_mutex_lock(&fake_lock);
     fake_result result = check_call(entry, needs, out_context);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         pthread_mutex_unlock(&fake_lock);
     return result;
 }
@@ -177,7 +177,7 @@ set_strict(const char *rules)
         !(fake.strict & FAKE_STRICT_REGISTERED);
     for (int i = 0; i < FAKE_DEVICES_MAX && !(fake.strict & FAKE_STRICT_STICKY); i++)
         if (fake.contexts[i].retained == 0)
-            fake.contexts[i].error = FERRYI_CUDA_SUCCESS;
+            fake.contexts[i].error = FERRYI_GPU_SUCCESS;
 }
 
 static void
@@ -227,109 +227,110 @@ start(void)
     fake.started = atexit(end) == 0;
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuInit(unsigned int flags)
 {
     FAKE_BEGIN(cuInit, 0, NULL);
     if (flags != 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (!fake.started)
         start();
-    return fake_end(fake.devices > 0 ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_NO_DEVICE);
+    return fake_end(fake.devices > 0 ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_NO_DEVICE);
 }
 
-ferryi_cu_result
-cuGetErrorName(ferryi_cu_result error, const char **out_name)
+ferryi_gpu_result
+cuGetErrorName(ferryi_gpu_result error, const char **out_name)
 {
     switch (error) {
 #define FAKE_CASE(name, value, status)                                                             \
     case value:                                                                                    \
         *out_name = #name;                                                                         \
-        return FERRYI_CUDA_SUCCESS;
+        return FERRYI_GPU_SUCCESS;
         FERRYI_CUDA_ERRORS(FAKE_CASE)
         FERRYI_CUDA_ERRORS_12(FAKE_CASE)
 #undef FAKE_CASE
     default:
         *out_name = NULL;
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
     }
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuDriverGetVersion(int *out_version)
 {
     FAKE_BEGIN(cuDriverGetVersion, 0, NULL);
     *out_version = FAKECUDA_VERSION;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 /* -- devices -- */
 
 static bool
-is_device(ferryi_cu_device device)
+is_device(ferryi_gpu_number device)
 {
     return device >= 0 && device < fake.devices;
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuDeviceGetCount(int *out_count)
 {
     FAKE_BEGIN(cuDeviceGetCount, 0, NULL);
     *out_count = fake.devices;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuDeviceGet(ferryi_cu_device *out_device, int ordinal)
+ferryi_gpu_result
+cuDeviceGet(ferryi_gpu_number *out_device, int ordinal)
 {
     FAKE_BEGIN(cuDeviceGet, 0, NULL);
     if (!is_device(ordinal))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     *out_device = ordinal;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuDeviceGetName(char *name, int bytes, ferryi_cu_device device)
+ferryi_gpu_result
+cuDeviceGetName(char *name, int bytes, ferryi_gpu_number device)
 {
     FAKE_BEGIN(cuDeviceGetName, 0, NULL);
     if (!is_device(device) || bytes <= 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     snprintf(name, (size_t)bytes, "fakecuda %d", device);
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuDeviceGetAttribute(int *out_value, ferryi_cu_device_attribute attribute, ferryi_cu_device device)
+ferryi_gpu_result
+cuDeviceGetAttribute(int *out_value, ferryi_gpu_device_attribute attribute,
+                     ferryi_gpu_number device)
 {
     FAKE_BEGIN(cuDeviceGetAttribute, 0, NULL);
     if (!is_device(device))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     if (attribute == 0 || attribute >= ATTRIBUTE_MAX ||
         (FAKECUDA_GENERATION < 12 && attribute == FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     *out_value = attributes[attribute];
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuDeviceTotalMem_v2(size_t *out_bytes, ferryi_cu_device device)
+ferryi_gpu_result
+cuDeviceTotalMem_v2(size_t *out_bytes, ferryi_gpu_number device)
 {
     FAKE_BEGIN(cuDeviceTotalMem_v2, 0, NULL);
     if (!is_device(device))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     *out_bytes = fake.memory_bytes;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuDeviceCanAccessPeer(int *out_can, ferryi_cu_device device, ferryi_cu_device peer)
+ferryi_gpu_result
+cuDeviceCanAccessPeer(int *out_can, ferryi_gpu_number device, ferryi_gpu_number peer)
 {
     FAKE_BEGIN(cuDeviceCanAccessPeer, 0, NULL);
     if (!is_device(device) || !is_device(peer))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     *out_can = device != peer;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 int
@@ -366,17 +367,17 @@ end_context(fake_context *context)
     fake_modules_end(context);
     fake_blocks_end(context);
     if (!(fake.strict & FAKE_STRICT_STICKY))
-        context->error = FERRYI_CUDA_SUCCESS;
+        context->error = FERRYI_GPU_SUCCESS;
     context->peers = 0;
     context->ending = false;
 }
 
-ferryi_cu_result
-cuDevicePrimaryCtxRetain(ferryi_cu_context *out_context, ferryi_cu_device device)
+ferryi_gpu_result
+cuDevicePrimaryCtxRetain(ferryi_gpu_context *out_context, ferryi_gpu_number device)
 {
     FAKE_BEGIN(cuDevicePrimaryCtxRetain, 0, NULL);
     if (!is_device(device))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     fake_context *context = &fake.contexts[device];
     while (context->ending) {
         pthread_mutex_unlock(&fake_lock);
@@ -386,17 +387,17 @@ cuDevicePrimaryCtxRetain(ferryi_cu_context *out_context, ferryi_cu_device device
     if (context->retained++ == 0)
         start_context(context);
     *out_context = context;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
+ferryi_gpu_result
+cuDevicePrimaryCtxRelease_v2(ferryi_gpu_number device)
 {
     FAKE_BEGIN(cuDevicePrimaryCtxRelease_v2, 0, NULL);
     if (!is_device(device))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_DEVICE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
     if (fake.contexts[device].retained == 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_CONTEXT);
     fake_context *context = &fake.contexts[device];
     if (context->retained == 1)
         fake_wait_context(context);
@@ -405,81 +406,81 @@ cuDevicePrimaryCtxRelease_v2(ferryi_cu_device device)
     if (context->retained == 1)
         end_context(context);
     context->retained--;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 #if FAKECUDA_GENERATION >= 12
-ferryi_cu_result
-cuCtxGetId(ferryi_cu_context context, unsigned long long *out_id)
+ferryi_gpu_result
+cuCtxGetId(ferryi_gpu_context context, unsigned long long *out_id)
 {
     FAKE_BEGIN(cuCtxGetId, 0, NULL);
     if (!is_context(context))
-        return fake_end(FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED);
+        return fake_end(FERRYI_GPU_ERROR_CONTEXT_IS_DESTROYED);
     *out_id = context->id;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 #endif
 
-ferryi_cu_result
-cuCtxPushCurrent_v2(ferryi_cu_context context)
+ferryi_gpu_result
+cuCtxPushCurrent_v2(ferryi_gpu_context context)
 {
     FAKE_BEGIN(cuCtxPushCurrent_v2, 0, NULL);
     if (!context)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     ptrdiff_t green = context->primary ? context - greens : -1;
     if (!is_context(green < 0 ? context : context->primary) || depth == STACK_MAX ||
         (green >= 0 && green_threads[green]))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_CONTEXT);
     if (green >= 0)
         green_threads[green] = fake_thread();
     stack[depth++] = context;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuCtxPopCurrent_v2(ferryi_cu_context *out_context)
+ferryi_gpu_result
+cuCtxPopCurrent_v2(ferryi_gpu_context *out_context)
 {
     FAKE_BEGIN(cuCtxPopCurrent_v2, 0, NULL);
     if (depth == 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_CONTEXT);
     *out_context = stack[--depth];
     if ((*out_context)->primary)
         green_threads[*out_context - greens] = 0;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuCtxGetCurrent(ferryi_cu_context *out_context)
+ferryi_gpu_result
+cuCtxGetCurrent(ferryi_gpu_context *out_context)
 {
     FAKE_BEGIN(cuCtxGetCurrent, 0, NULL);
     *out_context = depth > 0 ? stack[depth - 1] : NULL;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuCtxEnablePeerAccess(ferryi_cu_context peer, unsigned int flags)
+ferryi_gpu_result
+cuCtxEnablePeerAccess(ferryi_gpu_context peer, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuCtxEnablePeerAccess, FAKE_NEEDS_CONTEXT, &context);
     if (!is_context(peer))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_CONTEXT);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_CONTEXT);
     if (peer == context)
-        return fake_end(FERRYI_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
+        return fake_end(FERRYI_GPU_ERROR_PEER_ACCESS_UNSUPPORTED);
     if (flags != 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (context->peers & (1u << peer->device))
-        return fake_end(FERRYI_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+        return fake_end(FERRYI_GPU_ERROR_PEER_ACCESS_ALREADY_ENABLED);
     context->peers |= 1u << peer->device;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuCtxSynchronize(void)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuCtxSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (fake_capture_of_context(context, true))
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     fake_wait_context(context);
     return fake_end(context->error);
 }
@@ -504,10 +505,10 @@ fakecuda_green_stream(int device)
     void *stream = NULL;
     greens[device].primary = &fake.contexts[device];
     greens[device].device = device;
-    if (cuCtxPushCurrent_v2(&greens[device]) == FERRYI_CUDA_SUCCESS) {
-        ferryi_cu_stream made;
+    if (cuCtxPushCurrent_v2(&greens[device]) == FERRYI_GPU_SUCCESS) {
+        ferryi_gpu_stream made;
         fake_context *popped;
-        if (cuStreamCreate(&made, FERRYI_CU_STREAM_NON_BLOCKING) == FERRYI_CUDA_SUCCESS)
+        if (cuStreamCreate(&made, FERRYI_GPU_STREAM_NON_BLOCKING) == FERRYI_GPU_SUCCESS)
             stream = made;
         cuCtxPopCurrent_v2(&popped);
     }
@@ -586,7 +587,7 @@ fakecuda_fail_none(void)
 {
     pthread_mutex_lock(&fake_lock);
     memset(wanted, 0, sizeof(wanted));
-    gone = FERRYI_CUDA_SUCCESS;
+    gone = FERRYI_GPU_SUCCESS;
     pthread_mutex_unlock(&fake_lock);
 }
 

@@ -11,18 +11,18 @@
 /* List of all graph captures that ever began. A capture stays in the list after its end, because
  * events may still refer to it. */
 static struct fake_capture *captures;
-static _Thread_local ferryi_cu_capture_mode thread_mode = FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
+static _Thread_local ferryi_gpu_capture_mode thread_mode = FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL;
 
 static bool
 forbids(const struct fake_capture *capture)
 {
     bool mine =
-        capture->thread == fake_thread() && capture->mode != FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED;
-    if (!capture->origin || thread_mode == FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED)
+        capture->thread == fake_thread() && capture->mode != FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!capture->origin || thread_mode == FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED)
         return false;
-    if (thread_mode == FERRYI_CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
+    if (thread_mode == FERRYI_GPU_STREAM_CAPTURE_MODE_THREAD_LOCAL)
         return mine;
-    return mine || capture->mode == FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL;
+    return mine || capture->mode == FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL;
 }
 
 /* Returns whether a capture forbids unsafe driver calls on this thread, such as loading a module.
@@ -34,7 +34,7 @@ fake_capture_forbids(void)
     for (struct fake_capture *capture = captures; capture; capture = capture->next) {
         if (!forbids(capture))
             continue;
-        capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
         forbidden = true;
     }
     return forbidden;
@@ -56,7 +56,7 @@ fake_capture_of_context(fake_context *context, bool invalidate)
 {
     struct fake_queue *queue = captured_queue(context, false);
     if (queue && invalidate)
-        queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        queue->capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
     return queue != NULL;
 }
 
@@ -67,17 +67,17 @@ fake_capture_check(struct fake_queue *queue)
 {
     struct fake_queue *captured;
     if (queue->capture) {
-        if (queue->capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED)
-            return FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+        if (queue->capture->status == FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED)
+            return FERRYI_GPU_ERROR_STREAM_CAPTURE_INVALIDATED;
         queue->capture->nodes++;
-        return FERRYI_CUDA_SUCCESS;
+        return FERRYI_GPU_SUCCESS;
     }
     if (queue == queue->context->legacy &&
         (captured = captured_queue(queue->context, true)) != NULL) {
-        captured->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-        return FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+        captured->capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return FERRYI_GPU_ERROR_STREAM_CAPTURE_IMPLICIT;
     }
-    return FERRYI_CUDA_SUCCESS;
+    return FERRYI_GPU_SUCCESS;
 }
 
 void
@@ -91,31 +91,31 @@ fake_capture_keep(struct fake_capture *capture, struct fake_work *work)
 }
 
 #if FAKECUDA_GENERATION >= 12
-ferryi_cu_result
-cuStreamIsCapturing(ferryi_cu_stream stream, ferryi_cu_capture_status *out_status)
+ferryi_gpu_result
+cuStreamIsCapturing(ferryi_gpu_stream stream, ferryi_gpu_capture_status *out_status)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamIsCapturing, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_any_queue_of(context, stream, &queue);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     if (queue == context->legacy && captured_queue(context, true))
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
-    *out_status = queue->capture ? queue->capture->status : FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_IMPLICIT);
+    *out_status = queue->capture ? queue->capture->status : FERRYI_GPU_STREAM_CAPTURE_STATUS_NONE;
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuThreadExchangeStreamCaptureMode(ferryi_cu_capture_mode *mode)
+ferryi_gpu_result
+cuThreadExchangeStreamCaptureMode(ferryi_gpu_capture_mode *mode)
 {
     FAKE_BEGIN(cuThreadExchangeStreamCaptureMode, 0, NULL);
-    ferryi_cu_capture_mode before = thread_mode;
-    if (*mode > FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    ferryi_gpu_capture_mode before = thread_mode;
+    if (*mode > FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     thread_mode = *mode;
     *mode = before;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 #endif
 
@@ -127,19 +127,19 @@ FAKE_EXPORT int fakecuda_end_capture(void *stream, int *out_nodes);
 int
 fakecuda_begin_capture(void *stream, int mode)
 {
-    fake_result result = FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    fake_result result = FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     struct fake_capture *capture = calloc(1, sizeof(*capture));
     pthread_mutex_lock(&fake_lock);
-    struct CUstream_st *handle = stream;
+    struct ferryi_gpu_stream *handle = stream;
     if (capture && fake_stream_is_live(handle) && !handle->queue->capture) {
         *capture = (struct fake_capture){.next = captures,
-                                         .status = FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE,
-                                         .mode = (ferryi_cu_capture_mode)mode,
+                                         .status = FERRYI_GPU_STREAM_CAPTURE_STATUS_ACTIVE,
+                                         .mode = (ferryi_gpu_capture_mode)mode,
                                          .thread = fake_thread(),
                                          .origin = handle->queue};
         captures = handle->queue->capture = capture;
         capture = NULL;
-        result = FERRYI_CUDA_SUCCESS;
+        result = FERRYI_GPU_SUCCESS;
     }
     free(capture);
     return (int)fake_end(result);
@@ -149,18 +149,18 @@ int
 fakecuda_end_capture(void *stream, int *out_nodes)
 {
     pthread_mutex_lock(&fake_lock);
-    struct CUstream_st *handle = stream;
+    struct ferryi_gpu_stream *handle = stream;
     struct fake_capture *capture = fake_stream_is_live(handle) ? handle->queue->capture : NULL;
     if (!capture || capture->origin != handle->queue)
-        return (int)fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+        return (int)fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_UNMATCHED);
     for (struct fake_queue *queue = handle->queue->context->queues; queue; queue = queue->next)
         if (queue->capture == capture)
             queue->capture = NULL;
     capture->origin = NULL;
     *out_nodes = capture->nodes;
-    return (int)fake_end(capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_ACTIVE
-                             ? FERRYI_CUDA_SUCCESS
-                             : FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    return (int)fake_end(capture->status == FERRYI_GPU_STREAM_CAPTURE_STATUS_ACTIVE
+                             ? FERRYI_GPU_SUCCESS
+                             : FERRYI_GPU_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
 /* -- graphs: entry points of the driver that Ferry does not use; programs link them -- */
@@ -179,7 +179,7 @@ graph_of(const void *graph)
     const struct fake_capture *capture = captures;
     while (capture && capture != graph)
         capture = capture->next;
-    return capture && capture->status == FERRYI_CU_STREAM_CAPTURE_STATUS_NONE ? capture : NULL;
+    return capture && capture->status == FERRYI_GPU_STREAM_CAPTURE_STATUS_NONE ? capture : NULL;
 }
 
 int
@@ -193,13 +193,13 @@ cuStreamEndCapture(void *stream, void **out_graph)
 {
     int nodes;
     pthread_mutex_lock(&fake_lock);
-    struct CUstream_st *handle = stream;
+    struct ferryi_gpu_stream *handle = stream;
     struct fake_capture *capture = fake_stream_is_live(handle) ? handle->queue->capture : NULL;
     pthread_mutex_unlock(&fake_lock);
     int result = fakecuda_end_capture(stream, &nodes);
     *out_graph = NULL;
-    if (result == FERRYI_CUDA_SUCCESS) {
-        capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_NONE;
+    if (result == FERRYI_GPU_SUCCESS) {
+        capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_NONE;
         *out_graph = capture;
     }
     return result;
@@ -210,30 +210,30 @@ cuGraphInstantiateWithFlags(void **out_exec, void *graph, unsigned long long fla
 {
     pthread_mutex_lock(&fake_lock);
     *out_exec = graph;
-    return (int)fake_end(graph_of(graph) && flags == 0 ? FERRYI_CUDA_SUCCESS
-                                                       : FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return (int)fake_end(graph_of(graph) && flags == 0 ? FERRYI_GPU_SUCCESS
+                                                       : FERRYI_GPU_ERROR_INVALID_VALUE);
 }
 
 static fake_result
 run_node(void *payload)
 {
     const struct fake_work *node = *(struct fake_work **)payload;
-    return node->run ? node->run(node->payload) : FERRYI_CUDA_SUCCESS;
+    return node->run ? node->run(node->payload) : FERRYI_GPU_SUCCESS;
 }
 
 int
 cuGraphLaunch(void *exec, void *stream)
 {
     pthread_mutex_lock(&fake_lock);
-    struct CUstream_st *handle = stream;
+    struct ferryi_gpu_stream *handle = stream;
     const struct fake_capture *graph = graph_of(exec);
-    fake_result result = graph && fake_stream_is_live(handle) ? FERRYI_CUDA_SUCCESS
-                                                              : FERRYI_CUDA_ERROR_INVALID_VALUE;
-    for (struct fake_work *node = graph ? graph->first : NULL;
-         node && result == FERRYI_CUDA_SUCCESS; node = node->next) {
+    fake_result result =
+        graph && fake_stream_is_live(handle) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_INVALID_VALUE;
+    for (struct fake_work *node = graph ? graph->first : NULL; node && result == FERRYI_GPU_SUCCESS;
+         node = node->next) {
         struct fake_work **payload = malloc(sizeof(node));
         if (!payload)
-            return (int)fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+            return (int)fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
         *payload = node;
         result = fake_enqueue(handle->queue, run_node, NULL, payload, NULL);
     }
@@ -245,7 +245,7 @@ int
 cuGraphExecDestroy(void *exec)
 {
     pthread_mutex_lock(&fake_lock);
-    return (int)fake_end(graph_of(exec) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_INVALID_VALUE);
+    return (int)fake_end(graph_of(exec) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_INVALID_VALUE);
 }
 
 int

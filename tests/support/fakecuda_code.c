@@ -72,15 +72,15 @@ fakecuda_fault(int code)
 /* -- modules -- */
 
 static void
-write_log(const char *message, unsigned int count, const ferryi_cu_jit_option *options,
+write_log(const char *message, unsigned int count, const ferryi_gpu_jit_option *options,
           void **values)
 {
     char *buffer = NULL;
     size_t bytes = 0;
     for (unsigned int i = 0; i < count; i++) {
-        if (options[i] == FERRYI_CU_JIT_ERROR_LOG_BUFFER)
+        if (options[i] == FERRYI_GPU_JIT_ERROR_LOG_BUFFER)
             buffer = values[i];
-        if (options[i] == FERRYI_CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
+        if (options[i] == FERRYI_GPU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)
             bytes = (size_t)(uintptr_t)values[i];
     }
     if (buffer && bytes > 0)
@@ -99,74 +99,75 @@ check_ptx(const char *text)
     int major, minor, architecture;
     if (version && sscanf(version, ".version %d.%d", &major, &minor) == 2 &&
         10 * major + minor > PTX_NEWEST)
-        return FERRYI_CUDA_ERROR_UNSUPPORTED_PTX_VERSION;
+        return FERRYI_GPU_ERROR_UNSUPPORTED_PTX_VERSION;
     if ((fake.strict & FAKE_STRICT_PTX) && target &&
         sscanf(target, ".target sm_%d", &architecture) == 1 &&
         architecture > 10 * fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
                            fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR))
-        return FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU;
-    return FERRYI_CUDA_SUCCESS;
+        return FERRYI_GPU_ERROR_NO_BINARY_FOR_GPU;
+    return FERRYI_GPU_SUCCESS;
 }
 
-ferryi_cu_result
-cuModuleLoadDataEx(ferryi_cu_module *out_module, const void *image, unsigned int option_count,
-                   ferryi_cu_jit_option *options, void **values)
+ferryi_gpu_result
+cuModuleLoadDataEx(ferryi_gpu_module *out_module, const void *image, unsigned int option_count,
+                   ferryi_gpu_jit_option *options, void **values)
 {
     const char *text = image;
     fake_context *context = NULL;
     FAKE_BEGIN(cuModuleLoadDataEx, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!image)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (!text[0])
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_IMAGE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_IMAGE);
     bool binary = strncmp(text,
                           "\x7f"
                           "ELF",
                           4) == 0 ||
                   strncmp(text, "\x50\xed\x55\xba", 4) == 0;
     if (binary && !take_binaries)
-        return fake_end(FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU);
+        return fake_end(FERRYI_GPU_ERROR_NO_BINARY_FOR_GPU);
     if (binary)
         text = "";
     if (strcmp(text, "FAKEPTX") == 0)
         text += sizeof("FAKEPTX");
     if (!binary && !strstr(text, ".entry")) {
         write_log("fakecuda: there is no .entry in the text", option_count, options, values);
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_PTX);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_PTX);
     }
     fake_result refused = check_ptx(text);
-    if (refused != FERRYI_CUDA_SUCCESS) {
+    if (refused != FERRYI_GPU_SUCCESS) {
         write_log("fakecuda: this driver does not know that PTX", option_count, options, values);
         return fake_end(refused);
     }
-    struct CUmod_st *module = calloc(1, sizeof(*module));
+    struct ferryi_gpu_module *module = calloc(1, sizeof(*module));
     char *copy = strdup(text);
     if (!module || !copy) {
         free(module);
         free(copy);
-        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
     }
-    *module = (struct CUmod_st){.next = context->modules, .context = context, .text = copy};
+    *module =
+        (struct ferryi_gpu_module){.next = context->modules, .context = context, .text = copy};
     context->modules = module;
     fake.live.modules++;
     *out_module = module;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-static struct CUmod_st **
-link_to(fake_context *context, const struct CUmod_st *module)
+static struct ferryi_gpu_module **
+link_to(fake_context *context, const struct ferryi_gpu_module *module)
 {
-    struct CUmod_st **link = &context->modules;
+    struct ferryi_gpu_module **link = &context->modules;
     while (*link && *link != module)
         link = &(*link)->next;
     return link;
 }
 
 static void
-free_module(struct CUmod_st *module)
+free_module(struct ferryi_gpu_module *module)
 {
     while (module->functions) {
-        struct CUfunc_st *function = module->functions;
+        struct ferryi_gpu_function *function = module->functions;
         module->functions = function->next;
         free(function->name);
         free(function);
@@ -175,26 +176,26 @@ free_module(struct CUmod_st *module)
     free(module);
 }
 
-ferryi_cu_result
-cuModuleUnload(ferryi_cu_module module)
+ferryi_gpu_result
+cuModuleUnload(ferryi_gpu_module module)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuModuleUnload, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_wait_context(context);
-    struct CUmod_st **link = link_to(context, module);
+    struct ferryi_gpu_module **link = link_to(context, module);
     if (!*link)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     *link = module->next;
     free_module(module);
     fake.live.modules--;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 void
 fake_modules_end(fake_context *context)
 {
     while (context->modules) {
-        struct CUmod_st *module = context->modules;
+        struct ferryi_gpu_module *module = context->modules;
         context->modules = module->next;
         free_module(module);
     }
@@ -263,7 +264,7 @@ static_shared(const char *text, const char *kernel)
 /* Parses the parameter list of a PTX kernel, such as "(.param .u64 a, .param .align 4 .b8 b[12])".
  * The list follows the kernel's name in the text. */
 static void
-read_parameters(struct CUfunc_st *function, const char *text)
+read_parameters(struct ferryi_gpu_function *function, const char *text)
 {
     int align, bits, length;
     text += strspn(text, " \t\n");
@@ -285,94 +286,95 @@ read_parameters(struct CUfunc_st *function, const char *text)
     }
 }
 
-ferryi_cu_result
-cuModuleGetFunction(ferryi_cu_function *out_function, ferryi_cu_module module, const char *name)
+ferryi_gpu_result
+cuModuleGetFunction(ferryi_gpu_function *out_function, ferryi_gpu_module module, const char *name)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuModuleGetFunction, FAKE_NEEDS_CONTEXT, &context);
     if (!*link_to(context, module))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     if (!name[0])
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    struct CUfunc_st *function = module->functions;
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    struct ferryi_gpu_function *function = module->functions;
     while (function && strcmp(function->name, name) != 0)
         function = function->next;
     const char *entry = find_entry(module->text, name);
     if (!function && !entry && (module->text[0] || !find_kernel(name)))
-        return fake_end(FERRYI_CUDA_ERROR_NOT_FOUND);
+        return fake_end(FERRYI_GPU_ERROR_NOT_FOUND);
     if (!function) {
         function = calloc(1, sizeof(*function));
         char *copy = strdup(name);
         if (!function || !copy)
             abort();
         int shared = entry ? static_shared(module->text, entry) : 0;
-        *function = (struct CUfunc_st){.next = module->functions,
-                                       .module = module,
-                                       .name = copy,
-                                       .static_bytes = shared,
-                                       .shared_bytes = SHARED_BYTES_FREE - shared};
+        *function = (struct ferryi_gpu_function){.next = module->functions,
+                                                 .module = module,
+                                                 .name = copy,
+                                                 .static_bytes = shared,
+                                                 .shared_bytes = SHARED_BYTES_FREE - shared};
         read_parameters(function, entry ? entry : "");
         module->functions = function;
     }
     *out_function = function;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuFuncGetAttribute(int *out_value, ferryi_cu_function_attribute attribute,
-                   ferryi_cu_function function)
+ferryi_gpu_result
+cuFuncGetAttribute(int *out_value, ferryi_gpu_function_attribute attribute,
+                   ferryi_gpu_function function)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncGetAttribute, FAKE_NEEDS_CONTEXT, &context);
-    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
-        attribute != FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    *out_value = attribute == FERRYI_CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? function->static_bytes
-                                                                         : function->shared_bytes;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    if (attribute != FERRYI_GPU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES &&
+        attribute != FERRYI_GPU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    *out_value = attribute == FERRYI_GPU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES ? function->static_bytes
+                                                                          : function->shared_bytes;
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuFuncSetAttribute(ferryi_cu_function function, ferryi_cu_function_attribute attribute, int value)
+ferryi_gpu_result
+cuFuncSetAttribute(ferryi_gpu_function function, ferryi_gpu_function_attribute attribute, int value)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncSetAttribute, FAKE_NEEDS_CONTEXT, &context);
-    if (attribute != FERRYI_CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+    if (attribute != FERRYI_GPU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
         value > SHARED_BYTES_MOST - function->static_bytes)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     function->shared_bytes = value;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 /* Loads a kernel on its first use. Does nothing if the imitated driver has no lazy loading, because
  * it loads all kernels together with their module. */
 static fake_result
-load(struct CUfunc_st *function, fake_context *context)
+load(struct ferryi_gpu_function *function, fake_context *context)
 {
     if (function->loaded || !(fake.strict & FAKE_STRICT_LOAD) || FAKECUDA_GENERATION < 12)
-        return FERRYI_CUDA_SUCCESS;
+        return FERRYI_GPU_SUCCESS;
     if (fake_capture_forbids())
-        return FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+        return FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     fake_wait_context(context);
     function->loaded = true;
-    return FERRYI_CUDA_SUCCESS;
+    return FERRYI_GPU_SUCCESS;
 }
 
 #if FAKECUDA_GENERATION >= 12
-ferryi_cu_result
-cuFuncLoad(ferryi_cu_function function)
+ferryi_gpu_result
+cuFuncLoad(ferryi_gpu_function function)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncLoad, FAKE_NEEDS_CONTEXT, &context);
     if (!function || function->module->context != context)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     return fake_end(load(function, context));
 }
 
 /* If the kernel's PTX has no parameter list, the driver uses the list that a test has registered
  * together with the host function. */
-ferryi_cu_result
-cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset, size_t *out_bytes)
+ferryi_gpu_result
+cuFuncGetParamInfo(ferryi_gpu_function function, size_t index, size_t *out_offset,
+                   size_t *out_bytes)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuFuncGetParamInfo, FAKE_NEEDS_CONTEXT, &context);
@@ -382,17 +384,17 @@ cuFuncGetParamInfo(ferryi_cu_function function, size_t index, size_t *out_offset
     if (count < 0) {
         const struct kernel *kernel = find_kernel(function->name);
         if (!kernel)
-            return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+            return fake_end(FERRYI_GPU_ERROR_NOT_SUPPORTED);
         bytes = kernel->bytes;
         count = kernel->count;
     }
     if (index >= (size_t)count)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     for (size_t i = 0; i < index; i++)
         offset += (bytes[i] + 7) / 8 * 8;
     *out_offset = offset;
     *out_bytes = bytes[index];
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 #endif
 
@@ -410,7 +412,7 @@ static fake_result
 run_launch(void *payload)
 {
     struct launch *launch = payload;
-    fault = FERRYI_CUDA_SUCCESS;
+    fault = FERRYI_GPU_SUCCESS;
     launch->run(launch->parameters, launch->grid, launch->block);
     return fault;
 }
@@ -460,34 +462,34 @@ prepare(const struct kernel *kernel, void **arguments)
     return launch;
 }
 
-ferryi_cu_result
-cuLaunchKernel(ferryi_cu_function function, unsigned int grid_x, unsigned int grid_y,
+ferryi_gpu_result
+cuLaunchKernel(ferryi_gpu_function function, unsigned int grid_x, unsigned int grid_y,
                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
-               unsigned int block_z, unsigned int shared_bytes, ferryi_cu_stream stream,
+               unsigned int block_z, unsigned int shared_bytes, ferryi_gpu_stream stream,
                void **arguments, void **extra)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuLaunchKernel, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     if (!function || function->module->context != context)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     result = load(function, context);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
         extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
         shared_bytes > (unsigned)function->shared_bytes || grid_x > 0x7fffffffu || grid_y > 65535 ||
         grid_z > 65535 || block_z > 64)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     const struct kernel *kernel = find_kernel(function->name);
     if (!kernel)
-        return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+        return fake_end(FERRYI_GPU_ERROR_NOT_SUPPORTED);
     struct launch *launch = prepare(kernel, arguments);
     if (!launch)
-        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
     memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
     memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
     if (queue->capture) /* the kernel is not queued now, but by each launch of the captured graph */

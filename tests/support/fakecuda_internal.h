@@ -29,12 +29,12 @@
 #endif
 #define FAKECUDA_VERSION (FAKECUDA_GENERATION == 12 ? 12080 : FAKECUDA_GENERATION * 1000)
 
-typedef ferryi_cu_result fake_result;
-typedef struct CUctx_st fake_context;
+typedef ferryi_gpu_result fake_result;
+typedef struct ferryi_gpu_context fake_context;
 
 /* Declares every entry point of the driver that Ferry uses, with the types of Ferry's own headers.
  */
-#define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_cu_result name parameters;
+#define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_gpu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
 
@@ -44,8 +44,8 @@ enum fake_entry { FERRYI_CUDA_SYMBOLS(FAKE_NUMBER) FAKE_ENTRY_COUNT };
 
 struct fake_capture {
     struct fake_capture *next;
-    ferryi_cu_capture_status status;
-    ferryi_cu_capture_mode mode;
+    ferryi_gpu_capture_status status;
+    ferryi_gpu_capture_mode mode;
     uint64_t thread;
     struct fake_queue *origin; /* queue where the capture began; never dereferenced */
     int nodes;
@@ -83,9 +83,9 @@ struct fake_queue {
     pthread_t worker;
 };
 
-struct CUstream_st {
+struct ferryi_gpu_stream {
     struct fake_queue *queue; /* NULL: a free slot */
-    struct CUstream_st *next_free;
+    struct ferryi_gpu_stream *next_free;
 };
 
 /* The time of an event's last record. The event and the queued work that writes the time share
@@ -95,8 +95,8 @@ struct fake_reached {
     uint64_t ns;
 };
 
-struct CUevent_st {
-    struct CUevent_st *next_free;
+struct ferryi_gpu_event {
+    struct ferryi_gpu_event *next_free;
     bool live, timed;
     /* time of the last record if the event is timed; otherwise NULL */
     struct fake_reached *reached;
@@ -105,16 +105,16 @@ struct CUevent_st {
     struct fake_capture *capture;
 };
 
-struct CUmod_st {
-    struct CUmod_st *next;
+struct ferryi_gpu_module {
+    struct ferryi_gpu_module *next;
     fake_context *context;
-    struct CUfunc_st *functions;
+    struct ferryi_gpu_function *functions;
     char *text;
 };
 
-struct CUfunc_st {
-    struct CUfunc_st *next;
-    struct CUmod_st *module;
+struct ferryi_gpu_function {
+    struct ferryi_gpu_function *next;
+    struct ferryi_gpu_module *module;
     char *name;
     int static_bytes, shared_bytes; /* static shared memory; limit of dynamic shared memory */
     bool loaded;                    /* used only under the rule FAKE_STRICT_LOAD */
@@ -122,7 +122,7 @@ struct CUfunc_st {
     size_t parameters[FAKE_PARAMETERS];
 };
 
-struct CUctx_st {
+struct ferryi_gpu_context {
     int device;
     int retained; /* 0: the context does not exist */
     unsigned long long id;
@@ -130,7 +130,7 @@ struct CUctx_st {
     fake_result error; /* the fault that ended the context; 0: none */
     struct fake_queue *queues;
     struct fake_queue *legacy;
-    struct CUmod_st *modules;
+    struct ferryi_gpu_module *modules;
     size_t used_bytes;
     unsigned peers;
     /* of a green context: the primary context, which has everything but the context's streams and
@@ -201,7 +201,7 @@ fake_result fake_end(fake_result result);
 #define FAKE_BEGIN(name, needs, context)                                                           \
     do {                                                                                           \
         fake_result result_ = fake_begin(FAKE_##name, (needs), (context));                         \
-        if (result_ != FERRYI_CUDA_SUCCESS)                                                        \
+        if (result_ != FERRYI_GPU_SUCCESS)                                                         \
             return result_;                                                                        \
     } while (0)
 
@@ -218,10 +218,10 @@ bool fake_is_fatal(fake_result code);
 /* Functions of fakecuda_queue.c. The caller of each function must hold `fake_lock`. */
 struct fake_queue *fake_queue_new(fake_context *context, bool blocking);
 void fake_queue_drop(struct fake_queue *queue);
-fake_result fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out);
+fake_result fake_queue_of(fake_context *context, ferryi_gpu_stream stream, struct fake_queue **out);
 /* Returns the queue of a stream that a call only queries. In contrast to fake_queue_of(), accepts
  * streams of other contexts. */
-fake_result fake_any_queue_of(fake_context *context, ferryi_cu_stream stream,
+fake_result fake_any_queue_of(fake_context *context, ferryi_gpu_stream stream,
                               struct fake_queue **out);
 /* Queues work and takes ownership of `payload`, even on failure. `payload` must be NULL or
  * allocated by malloc(). */
@@ -245,7 +245,7 @@ bool fake_capture_of_context(fake_context *context, bool invalidate);
 /* Functions of fakecuda_stream.c, fakecuda_memory.c and fakecuda_code.c. Those whose names end in
  * "_end" destroy the objects of a context that ends. */
 void fake_handles_end(fake_context *context);
-bool fake_stream_is_live(ferryi_cu_stream stream);
+bool fake_stream_is_live(ferryi_gpu_stream stream);
 void fake_blocks_end(fake_context *context);
 void fake_modules_end(fake_context *context);
 

@@ -169,23 +169,23 @@ static fake_result
 allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
 {
     if (bytes == 0)
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
     size_t most = kind == FAKE_DEVICE ? fake.memory_bytes - context->used_bytes : physical_bytes();
     if (bytes > most)
         return kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_SIZE)
-                   ? FERRYI_CUDA_ERROR_INVALID_VALUE
-                   : FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+                   ? FERRYI_GPU_ERROR_INVALID_VALUE
+                   : FERRYI_GPU_ERROR_OUT_OF_MEMORY;
     struct fake_block block = {.kind = kind, .context = context, .bytes = bytes};
     if (!find_memory(&block))
-        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+        return FERRYI_GPU_ERROR_OUT_OF_MEMORY;
     if (!add_block(&block)) {
         free_memory(&block);
-        return FERRYI_CUDA_ERROR_OUT_OF_MEMORY;
+        return FERRYI_GPU_ERROR_OUT_OF_MEMORY;
     }
     /* Fills new memory, so that a program which relies on zeros fails. */
     memset(block.view ? block.view : block.memory, 0xcd, ferryi_garbage_bytes(bytes));
     *out = block.memory;
-    return FERRYI_CUDA_SUCCESS;
+    return FERRYI_GPU_SUCCESS;
 }
 
 static void
@@ -210,51 +210,51 @@ give_back(fake_context *context, const void *memory, unsigned kinds)
     struct fake_block *block = fake_block_of(memory, 0);
     if (!block || block->memory != memory || !(kinds & 1u << block->kind) ||
         block->context != context)
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
     remove_block(block);
     fake.live.allocations--;
     return context->error;
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuMemGetInfo_v2(size_t *out_free, size_t *out_total)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemGetInfo_v2, FAKE_NEEDS_CONTEXT, &context);
     *out_free = fake.memory_bytes - context->used_bytes;
     *out_total = fake.memory_bytes;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuPointerGetAttribute(void *out_value, ferryi_cu_pointer_attribute attribute,
-                      ferryi_cu_pointer memory)
+ferryi_gpu_result
+cuPointerGetAttribute(void *out_value, ferryi_gpu_pointer_attribute attribute,
+                      ferryi_gpu_pointer memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuPointerGetAttribute, FAKE_NEEDS_CONTEXT, &context);
     const struct fake_block *block = fake_block_of((void *)(uintptr_t)memory, 0);
     bool of_device = block && block->kind == FAKE_DEVICE;
-    bool host_pointer = attribute == FERRYI_CU_POINTER_ATTRIBUTE_HOST_POINTER;
+    bool host_pointer = attribute == FERRYI_GPU_POINTER_ATTRIBUTE_HOST_POINTER;
     if (!block || (of_device && host_pointer) ||
-        (!host_pointer && attribute != FERRYI_CU_POINTER_ATTRIBUTE_MEMORY_TYPE))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        (!host_pointer && attribute != FERRYI_GPU_POINTER_ATTRIBUTE_MEMORY_TYPE))
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (host_pointer)
         *(void **)out_value = (void *)(uintptr_t)memory;
     else
         *(unsigned *)out_value = of_device || block->kind == FAKE_MANAGED
-                                     ? FERRYI_CU_MEMORYTYPE_DEVICE
-                                     : FERRYI_CU_MEMORYTYPE_HOST;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+                                     ? FERRYI_GPU_MEMORYTYPE_DEVICE
+                                     : FERRYI_GPU_MEMORYTYPE_HOST;
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuMemAlloc_v2(ferryi_cu_pointer *out_memory, size_t bytes)
+ferryi_gpu_result
+cuMemAlloc_v2(ferryi_gpu_pointer *out_memory, size_t bytes)
 {
     fake_context *context = NULL;
     void *memory;
     FAKE_BEGIN(cuMemAlloc_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = allocate(context, FAKE_DEVICE, bytes, &memory);
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         *out_memory = (uintptr_t)memory;
     return fake_end(result);
 }
@@ -266,48 +266,48 @@ capture_forbids_free(fake_context *context)
     return (fake.strict & FAKE_STRICT_CAPTURE) && fake_capture_of_context(context, true);
 }
 
-ferryi_cu_result
-cuMemFree_v2(ferryi_cu_pointer memory)
+ferryi_gpu_result
+cuMemFree_v2(ferryi_gpu_pointer memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemFree_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (capture_forbids_free(context))
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return fake_end(
         give_back(context, (void *)(uintptr_t)memory, 1u << FAKE_DEVICE | 1u << FAKE_MANAGED));
 }
 
-ferryi_cu_result
-cuMemAllocManaged(ferryi_cu_pointer *out_memory, size_t bytes, unsigned int flags)
+ferryi_gpu_result
+cuMemAllocManaged(ferryi_gpu_pointer *out_memory, size_t bytes, unsigned int flags)
 {
     fake_context *context = NULL;
     void *memory;
     FAKE_BEGIN(cuMemAllocManaged, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
-    fake_result result = FERRYI_CUDA_ERROR_INVALID_VALUE;
-    if (flags == FERRYI_CU_MEM_ATTACH_GLOBAL)
+    fake_result result = FERRYI_GPU_ERROR_INVALID_VALUE;
+    if (flags == FERRYI_GPU_MEM_ATTACH_GLOBAL)
         result = allocate(context, FAKE_MANAGED, bytes, &memory);
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         *out_memory = (uintptr_t)memory;
     return fake_end(result);
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuMemHostAlloc(void **out_memory, size_t bytes, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostAlloc, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
-    if (flags != FERRYI_CU_MEMHOSTALLOC_PORTABLE)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (flags != FERRYI_GPU_MEMHOSTALLOC_PORTABLE)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     return fake_end(allocate(context, FAKE_PINNED, bytes, out_memory));
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuMemFreeHost(void *memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemFreeHost, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (capture_forbids_free(context))
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     return fake_end(give_back(context, memory, 1u << FAKE_PINNED));
 }
 
@@ -330,7 +330,7 @@ check_pages(char *memory, size_t bytes)
 {
     size_t before = (uintptr_t)memory % PAGE;
     if (msync(memory - before, bytes + before, MS_ASYNC) != 0)
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
     if (fake.strict & FAKE_STRICT_PAGES) {
         memory -= before;
         bytes = whole_pages(bytes + before);
@@ -338,9 +338,9 @@ check_pages(char *memory, size_t bytes)
     for (struct fake_block *block = blocks; block; block = block->next)
         if ((uintptr_t)memory < (uintptr_t)block->memory + block->bytes &&
             (uintptr_t)block->memory < (uintptr_t)memory + bytes)
-            return block->kind == FAKE_REGISTERED ? FERRYI_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED
-                                                  : FERRYI_CUDA_ERROR_INVALID_VALUE;
-    return FERRYI_CUDA_SUCCESS;
+            return block->kind == FAKE_REGISTERED ? FERRYI_GPU_ERROR_HOST_MEMORY_ALREADY_REGISTERED
+                                                  : FERRYI_GPU_ERROR_INVALID_VALUE;
+    return FERRYI_GPU_SUCCESS;
 }
 
 /* Returns whether the process cannot write the memory. The function lets the kernel copy the first
@@ -358,45 +358,45 @@ is_constant(void *memory)
     return constant;
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostRegister_v2, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
-    bool read_only = flags & FERRYI_CU_MEMHOSTREGISTER_READ_ONLY;
+    bool read_only = flags & FERRYI_GPU_MEMHOSTREGISTER_READ_ONLY;
     if (!memory || bytes == 0 ||
-        (flags & ~(unsigned)FERRYI_CU_MEMHOSTREGISTER_READ_ONLY) !=
-            FERRYI_CU_MEMHOSTREGISTER_PORTABLE)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        (flags & ~(unsigned)FERRYI_GPU_MEMHOSTREGISTER_READ_ONLY) !=
+            FERRYI_GPU_MEMHOSTREGISTER_PORTABLE)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (!fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED) ||
         (read_only &&
          !fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_READ_ONLY_HOST_REGISTER_SUPPORTED)))
-        return fake_end(FERRYI_CUDA_ERROR_NOT_SUPPORTED);
+        return fake_end(FERRYI_GPU_ERROR_NOT_SUPPORTED);
     if (!read_only && (fake.strict & FAKE_STRICT_CONSTANT) && is_constant(memory))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     fake_result result = check_pages(memory, bytes);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     struct fake_block block = {
         .kind = FAKE_REGISTERED, .context = context, .memory = memory, .bytes = bytes};
-    return fake_end(add_block(&block) ? FERRYI_CUDA_SUCCESS : FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
+    return fake_end(add_block(&block) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_OUT_OF_MEMORY);
 }
 
-ferryi_cu_result
+ferryi_gpu_result
 cuMemHostUnregister(void *memory)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemHostUnregister, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     if (!memory)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     struct fake_block *block = fake_block_of(memory, 0);
     if (!block)
-        return fake_end(FERRYI_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+        return fake_end(FERRYI_GPU_ERROR_HOST_MEMORY_NOT_REGISTERED);
     if (block->kind != FAKE_REGISTERED || block->memory != memory)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     remove_block(block);
     fake.live.registrations--;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 void
@@ -413,83 +413,83 @@ fake_blocks_end(fake_context *context)
 /* -- prefetch and advice: fakecuda moves no memory, and only checks and records the location -- */
 
 static fake_result
-point_at(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device)
+point_at(ferryi_gpu_pointer memory, size_t bytes, ferryi_gpu_number device)
 {
     struct fake_block *block = fake_block_of((void *)(uintptr_t)memory, bytes);
     if (!block || block->kind != FAKE_MANAGED || bytes == 0)
-        return FERRYI_CUDA_ERROR_INVALID_VALUE;
-    if (device < FERRYI_CU_DEVICE_CPU || device >= fake.devices)
-        return FERRYI_CUDA_ERROR_INVALID_DEVICE;
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
+    if (device < FERRYI_GPU_DEVICE_CPU || device >= fake.devices)
+        return FERRYI_GPU_ERROR_INVALID_DEVICE;
     fake.last_location = device;
-    return FERRYI_CUDA_SUCCESS;
+    return FERRYI_GPU_SUCCESS;
 }
 
 static fake_result
-prefetch(fake_context *context, ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device,
-         ferryi_cu_stream stream)
+prefetch(fake_context *context, ferryi_gpu_pointer memory, size_t bytes, ferryi_gpu_number device,
+         ferryi_gpu_stream stream)
 {
     struct fake_queue *queue;
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         result = point_at(memory, bytes, device);
-    return result == FERRYI_CUDA_SUCCESS ? fake_enqueue(queue, NULL, NULL, NULL, NULL) : result;
+    return result == FERRYI_GPU_SUCCESS ? fake_enqueue(queue, NULL, NULL, NULL, NULL) : result;
 }
 
-ferryi_cu_result
-cuMemPrefetchAsync(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_device device,
-                   ferryi_cu_stream stream)
+ferryi_gpu_result
+cuMemPrefetchAsync(ferryi_gpu_pointer memory, size_t bytes, ferryi_gpu_number device,
+                   ferryi_gpu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemPrefetchAsync, FAKE_NEEDS_CONTEXT, &context);
     return fake_end(prefetch(context, memory, bytes, device, stream));
 }
 
-ferryi_cu_result
-cuMemAdvise(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,
-            ferryi_cu_device device)
+ferryi_gpu_result
+cuMemAdvise(ferryi_gpu_pointer memory, size_t bytes, ferryi_gpu_advice advice,
+            ferryi_gpu_number device)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemAdvise, FAKE_NEEDS_CONTEXT, &context);
-    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY ||
-        advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (advice < FERRYI_GPU_MEM_ADVISE_SET_READ_MOSTLY ||
+        advice > FERRYI_GPU_MEM_ADVISE_UNSET_ACCESSED_BY)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     return fake_end(point_at(memory, bytes, device));
 }
 
 #if FAKECUDA_GENERATION >= 12
 /* Returns the device number of a location, or an invalid number for an invalid location. */
-static ferryi_cu_device
-device_of(struct ferryi_cu_location location)
+static ferryi_gpu_number
+device_of(struct ferryi_gpu_location location)
 {
-    if (location.type == FERRYI_CU_MEM_LOCATION_TYPE_HOST)
-        return FERRYI_CU_DEVICE_CPU;
-    return location.type == FERRYI_CU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0
+    if (location.type == FERRYI_GPU_MEM_LOCATION_TYPE_HOST)
+        return FERRYI_GPU_DEVICE_CPU;
+    return location.type == FERRYI_GPU_MEM_LOCATION_TYPE_DEVICE && location.id >= 0
                ? location.id
                : FAKE_DEVICES_MAX;
 }
 
-ferryi_cu_result
-cuMemPrefetchAsync_v2(ferryi_cu_pointer memory, size_t bytes, struct ferryi_cu_location location,
-                      unsigned int flags, ferryi_cu_stream stream)
+ferryi_gpu_result
+cuMemPrefetchAsync_v2(ferryi_gpu_pointer memory, size_t bytes, struct ferryi_gpu_location location,
+                      unsigned int flags, ferryi_gpu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemPrefetchAsync_v2, FAKE_NEEDS_CONTEXT, &context);
     if (flags != 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     return fake_end(prefetch(context, memory, bytes, device_of(location), stream));
 }
 
-ferryi_cu_result
-cuMemAdvise_v2(ferryi_cu_pointer memory, size_t bytes, ferryi_cu_advice advice,
-               struct ferryi_cu_location location)
+ferryi_gpu_result
+cuMemAdvise_v2(ferryi_gpu_pointer memory, size_t bytes, ferryi_gpu_advice advice,
+               struct ferryi_gpu_location location)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuMemAdvise_v2, FAKE_NEEDS_CONTEXT, &context);
-    if (advice < FERRYI_CU_MEM_ADVISE_SET_READ_MOSTLY ||
-        advice > FERRYI_CU_MEM_ADVISE_UNSET_ACCESSED_BY)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (advice < FERRYI_GPU_MEM_ADVISE_SET_READ_MOSTLY ||
+        advice > FERRYI_GPU_MEM_ADVISE_UNSET_ACCESSED_BY)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     fake_result result = point_at(memory, bytes, device_of(location));
-    return fake_end(result == FERRYI_CUDA_ERROR_INVALID_DEVICE ? FERRYI_CUDA_ERROR_INVALID_VALUE
-                                                               : result);
+    return fake_end(result == FERRYI_GPU_ERROR_INVALID_DEVICE ? FERRYI_GPU_ERROR_INVALID_VALUE
+                                                              : result);
 }
 #endif

@@ -64,7 +64,7 @@ per_thread_queue(fake_context *context)
 }
 
 fake_result
-fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out)
+fake_queue_of(fake_context *context, ferryi_gpu_stream stream, struct fake_queue **out)
 {
     if (!stream || stream == FERRYI_CU_STREAM_LEGACY)
         *out = context->legacy;
@@ -73,12 +73,12 @@ fake_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue 
     else if (fake_stream_is_live(stream) && stream->queue->context == context)
         *out = stream->queue;
     else
-        return FERRYI_CUDA_ERROR_INVALID_HANDLE;
-    return FERRYI_CUDA_SUCCESS;
+        return FERRYI_GPU_ERROR_INVALID_HANDLE;
+    return FERRYI_GPU_SUCCESS;
 }
 
 fake_result
-fake_any_queue_of(fake_context *context, ferryi_cu_stream stream, struct fake_queue **out)
+fake_any_queue_of(fake_context *context, ferryi_gpu_stream stream, struct fake_queue **out)
 {
     return fake_queue_of(fake_stream_is_live(stream) ? stream->queue->context : context, stream,
                          out);
@@ -139,7 +139,7 @@ run_first(struct fake_queue *queue)
 {
     struct fake_work *work = queue->first;
     fake_context *context = queue->context;
-    fake_result result = FERRYI_CUDA_SUCCESS;
+    fake_result result = FERRYI_GPU_SUCCESS;
     queue->running = true;
     queue->holders++;
     if (work->run && !context->error) {
@@ -147,7 +147,7 @@ run_first(struct fake_queue *queue)
         result = work->run(work->payload);
         pthread_mutex_lock(&fake_lock);
     }
-    if (result != FERRYI_CUDA_SUCCESS && !context->error)
+    if (result != FERRYI_GPU_SUCCESS && !context->error)
         context->error = result;
     queue->first = work->next;
     if (!queue->first)
@@ -213,7 +213,7 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
     work->drop = drop;
     work->payload = payload;
     fake_result result = fake_capture_check(queue);
-    if (result != FERRYI_CUDA_SUCCESS) {
+    if (result != FERRYI_GPU_SUCCESS) {
         free_work(work);
         return result;
     }
@@ -232,7 +232,7 @@ fake_enqueue(struct fake_queue *queue, fake_result (*run)(void *), void (*drop)(
     queue->last = work;
     if (!fake.lazy)
         start_worker(queue);
-    return FERRYI_CUDA_SUCCESS;
+    return FERRYI_GPU_SUCCESS;
 }
 
 /* -- waiting -- */

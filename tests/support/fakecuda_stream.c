@@ -8,12 +8,12 @@
 
 #define SLOTS 4096
 
-static struct CUstream_st streams[SLOTS], *free_streams;
-static struct CUevent_st events[SLOTS], *free_events;
+static struct ferryi_gpu_stream streams[SLOTS], *free_streams;
+static struct ferryi_gpu_event events[SLOTS], *free_events;
 static size_t streams_used, events_used;
 
 bool
-fake_stream_is_live(ferryi_cu_stream stream)
+fake_stream_is_live(ferryi_gpu_stream stream)
 {
     uintptr_t offset = (uintptr_t)stream - (uintptr_t)streams;
     return (uintptr_t)stream >= (uintptr_t)streams && offset < sizeof(streams) &&
@@ -21,7 +21,7 @@ fake_stream_is_live(ferryi_cu_stream stream)
 }
 
 static bool
-event_is_live(ferryi_cu_event event)
+event_is_live(ferryi_gpu_event event)
 {
     uintptr_t offset = (uintptr_t)event - (uintptr_t)events;
     return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) &&
@@ -30,34 +30,34 @@ event_is_live(ferryi_cu_event event)
 
 /* -- streams -- */
 
-ferryi_cu_result
-cuStreamCreate(ferryi_cu_stream *out_stream, unsigned int flags)
+ferryi_gpu_result
+cuStreamCreate(ferryi_gpu_stream *out_stream, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuStreamCreate, FAKE_NEEDS_CONTEXT, &context);
-    if (flags > FERRYI_CU_STREAM_NON_BLOCKING)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+    if (flags > FERRYI_GPU_STREAM_NON_BLOCKING)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     fake_reap(context);
-    struct CUstream_st *stream = free_streams;
+    struct ferryi_gpu_stream *stream = free_streams;
     if (stream)
         free_streams = stream->next_free;
     else if (streams_used < SLOTS)
         stream = &streams[streams_used++];
     else
-        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
-    stream->queue = fake_queue_new(context, flags != FERRYI_CU_STREAM_NON_BLOCKING);
+        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
+    stream->queue = fake_queue_new(context, flags != FERRYI_GPU_STREAM_NON_BLOCKING);
     stream->queue->green = fake_green();
     fake.live.streams++;
     *out_stream = stream;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 static void
-free_stream(struct CUstream_st *stream)
+free_stream(struct ferryi_gpu_stream *stream)
 {
     struct fake_capture *capture = stream->queue->capture;
     if (capture) {
-        capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
         if (capture->origin == stream->queue)
             capture->origin = NULL;
         stream->queue->capture = NULL;
@@ -68,105 +68,105 @@ free_stream(struct CUstream_st *stream)
     free_streams = stream;
 }
 
-ferryi_cu_result
-cuStreamDestroy_v2(ferryi_cu_stream stream)
+ferryi_gpu_result
+cuStreamDestroy_v2(ferryi_gpu_stream stream)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuStreamDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
     if (!fake_stream_is_live(stream) || stream->queue->context != context)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     free_stream(stream);
     fake.live.streams--;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuStreamSynchronize(ferryi_cu_stream stream)
+ferryi_gpu_result
+cuStreamSynchronize(ferryi_gpu_stream stream)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     if (queue->capture) {
-        queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+        queue->capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
     result = fake_capture_check(queue);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     /* A wait for the legacy default stream must include all blocking streams. Empty work on the
      * legacy stream waits for them. */
     if (queue == context->legacy)
         result = fake_enqueue(queue, NULL, NULL, NULL, NULL);
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         fake_wait(queue, queue->queued);
     return fake_end(result ? result : context->error);
 }
 
-ferryi_cu_result
-cuStreamWaitEvent(ferryi_cu_stream stream, ferryi_cu_event event, unsigned int flags)
+ferryi_gpu_result
+cuStreamWaitEvent(ferryi_gpu_stream stream, ferryi_gpu_event event, unsigned int flags)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamWaitEvent, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event))
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+    if (result != FERRYI_GPU_SUCCESS || !event_is_live(event))
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     if (flags != 0)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (event->capture && queue == context->legacy && (fake.strict & FAKE_STRICT_CAPTURE))
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (event->capture && !queue->capture) {
         /* A stream that waits for an event recorded in a capture joins that capture. */
         queue->capture = event->capture;
-        return fake_end(FERRYI_CUDA_SUCCESS);
+        return fake_end(FERRYI_GPU_SUCCESS);
     }
     if (queue->capture && event->capture != queue->capture && event->point.queue) {
-        queue->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-        return fake_end(FERRYI_CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+        queue->capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
+        return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_ISOLATION);
     }
     return fake_end(
         fake_enqueue(queue, NULL, NULL, NULL, event->point.queue ? &event->point : NULL));
 }
 
 #if FAKECUDA_GENERATION >= 12
-ferryi_cu_result
-cuStreamGetCtx(ferryi_cu_stream stream, ferryi_cu_context *out_context)
+ferryi_gpu_result
+cuStreamGetCtx(ferryi_gpu_stream stream, ferryi_gpu_context *out_context)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamGetCtx, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_any_queue_of(context, stream, &queue);
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         *out_context = queue->green ? queue->green : queue->context;
     return fake_end(result);
 }
 
-ferryi_cu_result
-cuStreamGetId(ferryi_cu_stream stream, unsigned long long *out_id)
+ferryi_gpu_result
+cuStreamGetId(ferryi_gpu_stream stream, unsigned long long *out_id)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamGetId, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_any_queue_of(context, stream, &queue);
-    if (result == FERRYI_CUDA_SUCCESS)
+    if (result == FERRYI_GPU_SUCCESS)
         *out_id = queue->id;
     return fake_end(result);
 }
 
-ferryi_cu_result
-cuStreamGetCtx_v2(ferryi_cu_stream stream, ferryi_cu_context *out_context,
-                  ferryi_cu_green_context *out_green)
+ferryi_gpu_result
+cuStreamGetCtx_v2(ferryi_gpu_stream stream, ferryi_gpu_context *out_context,
+                  ferryi_gpu_green_context *out_green)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamGetCtx_v2, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_any_queue_of(context, stream, &queue);
-    if (result == FERRYI_CUDA_SUCCESS) {
+    if (result == FERRYI_GPU_SUCCESS) {
         *out_context = queue->context;
-        *out_green = (ferryi_cu_green_context)queue->green;
+        *out_green = (ferryi_gpu_green_context)queue->green;
     }
     return fake_end(result);
 }
@@ -174,27 +174,27 @@ cuStreamGetCtx_v2(ferryi_cu_stream stream, ferryi_cu_context *out_context,
 
 /* -- events -- */
 
-ferryi_cu_result
-cuEventCreate(ferryi_cu_event *out_event, unsigned int flags)
+ferryi_gpu_result
+cuEventCreate(ferryi_gpu_event *out_event, unsigned int flags)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventCreate, FAKE_NEEDS_CONTEXT, &context);
-    if (flags & ~(unsigned int)FERRYI_CU_EVENT_DISABLE_TIMING)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_VALUE);
-    struct CUevent_st *event = free_events;
+    if (flags & ~(unsigned int)FERRYI_GPU_EVENT_DISABLE_TIMING)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    struct ferryi_gpu_event *event = free_events;
     if (event)
         free_events = event->next_free;
     else if (events_used < SLOTS)
         event = &events[events_used++];
     else
-        return fake_end(FERRYI_CUDA_ERROR_OUT_OF_MEMORY);
-    *event = (struct CUevent_st){.live = true,
-                                 .timed = flags != FERRYI_CU_EVENT_DISABLE_TIMING,
-                                 .context = context,
-                                 .green = fake_green()};
+        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
+    *event = (struct ferryi_gpu_event){.live = true,
+                                       .timed = flags != FERRYI_GPU_EVENT_DISABLE_TIMING,
+                                       .context = context,
+                                       .green = fake_green()};
     fake.live.events++;
     *out_event = event;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 /* -- times of events, which a work item of the queue records -- */
@@ -213,7 +213,7 @@ write_time(void *payload)
     clock_gettime(CLOCK_MONOTONIC, &now);
     (*(struct fake_reached **)payload)->ns =
         (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    return FERRYI_CUDA_SUCCESS;
+    return FERRYI_GPU_SUCCESS;
 }
 
 static void
@@ -223,7 +223,7 @@ drop_payload(void *payload)
 }
 
 static fake_result
-enqueue_time(struct fake_queue *queue, struct CUevent_st *event)
+enqueue_time(struct fake_queue *queue, struct ferryi_gpu_event *event)
 {
     struct fake_reached *reached = calloc(1, sizeof(*reached)),
                         **payload = malloc(sizeof(*payload));
@@ -238,7 +238,7 @@ enqueue_time(struct fake_queue *queue, struct CUevent_st *event)
 }
 
 static void
-free_event(struct CUevent_st *event)
+free_event(struct ferryi_gpu_event *event)
 {
     drop_reached(event->reached);
     event->reached = NULL;
@@ -248,99 +248,99 @@ free_event(struct CUevent_st *event)
     free_events = event;
 }
 
-ferryi_cu_result
-cuEventDestroy_v2(ferryi_cu_event event)
+ferryi_gpu_result
+cuEventDestroy_v2(ferryi_gpu_event event)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
     if (!event_is_live(event) || event->context != context)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     free_event(event);
     fake.live.events--;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
-ferryi_cu_result
-cuEventRecord(ferryi_cu_event event, ferryi_cu_stream stream)
+ferryi_gpu_result
+cuEventRecord(ferryi_gpu_event event, ferryi_gpu_stream stream)
 {
     fake_context *context = NULL;
     struct fake_queue *queue;
     FAKE_BEGIN(cuEventRecord, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_CUDA_SUCCESS || !event_is_live(event) || event->context != context ||
+    if (result != FERRYI_GPU_SUCCESS || !event_is_live(event) || event->context != context ||
         event->green != queue->green)
-        return fake_end(FERRYI_CUDA_ERROR_INVALID_HANDLE);
+        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     result =
         event->timed ? enqueue_time(queue, event) : fake_enqueue(queue, NULL, NULL, NULL, NULL);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     event->capture = queue->capture;
     if (event->capture)
         fake_hold(&event->point, NULL, 0);
     else
         fake_hold(&event->point, queue, queue->queued);
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 /* Returns an error if the event is not valid or was recorded in a capture. A captured event
  * occurs only when the captured graph runs, so a wait for it or a query invalidates the capture. */
 static fake_result
-check_event(ferryi_cu_event event)
+check_event(ferryi_gpu_event event)
 {
     if (!event_is_live(event))
-        return FERRYI_CUDA_ERROR_INVALID_HANDLE;
+        return FERRYI_GPU_ERROR_INVALID_HANDLE;
     if (!event->capture)
-        return FERRYI_CUDA_SUCCESS;
-    event->capture->status = FERRYI_CU_STREAM_CAPTURE_STATUS_INVALIDATED;
-    return FERRYI_CUDA_ERROR_CAPTURED_EVENT;
+        return FERRYI_GPU_SUCCESS;
+    event->capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED;
+    return FERRYI_GPU_ERROR_CAPTURED_EVENT;
 }
 
-ferryi_cu_result
-cuEventQuery(ferryi_cu_event event)
+ferryi_gpu_result
+cuEventQuery(ferryi_gpu_event event)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventQuery, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = check_event(event);
-    if (result != FERRYI_CUDA_SUCCESS || !event->point.queue ||
+    if (result != FERRYI_GPU_SUCCESS || !event->point.queue ||
         event->point.queue->done >= event->point.number)
         return fake_end(result);
     fake_want(event->point.queue, event->point.number);
-    return fake_end(context->error ? context->error : FERRYI_CUDA_ERROR_NOT_READY);
+    return fake_end(context->error ? context->error : FERRYI_GPU_ERROR_NOT_READY);
 }
 
-ferryi_cu_result
-cuEventSynchronize(ferryi_cu_event event)
+ferryi_gpu_result
+cuEventSynchronize(ferryi_gpu_event event)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventSynchronize, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = check_event(event);
-    if (result != FERRYI_CUDA_SUCCESS)
+    if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
     if (event->point.queue)
         fake_wait(event->point.queue, event->point.number);
     return fake_end(context->error);
 }
 
-ferryi_cu_result
-cuEventElapsedTime(float *out_milliseconds, ferryi_cu_event begin, ferryi_cu_event end)
+ferryi_gpu_result
+cuEventElapsedTime(float *out_milliseconds, ferryi_gpu_event begin, ferryi_gpu_event end)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventElapsedTime, FAKE_NEEDS_CONTEXT, &context);
-    ferryi_cu_event both[] = {begin, end};
+    ferryi_gpu_event both[] = {begin, end};
     for (int i = 0; i < 2; i++) {
         fake_result result = check_event(both[i]);
-        if (result == FERRYI_CUDA_SUCCESS &&
+        if (result == FERRYI_GPU_SUCCESS &&
             (both[i]->context != context || !both[i]->timed || !both[i]->point.queue))
-            result = FERRYI_CUDA_ERROR_INVALID_HANDLE;
-        if (result == FERRYI_CUDA_SUCCESS && context->error)
+            result = FERRYI_GPU_ERROR_INVALID_HANDLE;
+        if (result == FERRYI_GPU_SUCCESS && context->error)
             result = context->error;
-        if (result == FERRYI_CUDA_SUCCESS && both[i]->point.queue->done < both[i]->point.number)
-            result = FERRYI_CUDA_ERROR_NOT_READY;
-        if (result != FERRYI_CUDA_SUCCESS)
+        if (result == FERRYI_GPU_SUCCESS && both[i]->point.queue->done < both[i]->point.number)
+            result = FERRYI_GPU_ERROR_NOT_READY;
+        if (result != FERRYI_GPU_SUCCESS)
             return fake_end(result);
     }
     *out_milliseconds = (float)(int64_t)(end->reached->ns - begin->reached->ns) / 1e6f;
-    return fake_end(FERRYI_CUDA_SUCCESS);
+    return fake_end(FERRYI_GPU_SUCCESS);
 }
 
 /* -- the end of a context -- */

@@ -16,7 +16,9 @@
 
 #include <ferry/buffer.h>
 
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_device.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"
 
@@ -33,7 +35,7 @@ enum { NEW, MIDDLE, OLD, BUILDS };
 
 static struct build {
     struct fakecuda fake;
-    struct ferryi_cuda_driver driver;
+    struct ferryi_gpu_driver driver;
 } builds[BUILDS];
 
 static const struct ferryi_device_config config;
@@ -44,7 +46,7 @@ static inline ferryi_device *
 open_build(int build, int ordinal)
 {
     ferryi_device *device = NULL;
-    OK(ferryi_cuda_open_on(&builds[build].driver, ordinal, &config, &device));
+    OK(ferryi_gpu_open_on(&builds[build].driver, ordinal, &config, &device));
     return device;
 }
 
@@ -61,7 +63,8 @@ load_builds(void **state)
     for (int i = 0; i < BUILDS; i++) {
         if (!fakecuda_find(library_names[i], &builds[i].fake))
             return -1;
-        if (ferryi_cuda_driver_load(library_names[i], &builds[i].driver) != FERRY_OK)
+        if (ferryi_gpu_driver_load(&ferryi_cuda_vendor, library_names[i], &builds[i].driver) !=
+            FERRY_OK)
             return -1;
     }
     return 0;

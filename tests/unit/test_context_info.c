@@ -11,7 +11,8 @@
 
 #include <ferry/context.h>
 
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_device.h"
 #include "src/stream/shell.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/status.h"
@@ -71,7 +72,7 @@ test_cuda_devices_say_language_target_and_context(void **state)
         assert_string_equal(info.target, cases[i].target);
         assert_int_equal(info.architecture, 10 * cases[i].major + cases[i].minor);
         assert_non_null(info.native_context);
-        assert_ptr_equal(info.native_context, ferryi_cuda_of(context->devices[1])->context);
+        assert_ptr_equal(info.native_context, ferryi_gpu_of(context->devices[1])->context);
         assert_runs_no_code(context, 0);
         ferry_context_destroy(&context);
     }

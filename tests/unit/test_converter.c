@@ -177,7 +177,7 @@ test_captures_go_on(void **state)
     memset(source, 0, 4096);
     OK(device->ops->stream_create(device, &captured));
     OK(device->ops->stream_create(device, &stream));
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL),
                      0);
     OK(ferryi_converter_run(converter, double_to_int(), FERRY_CONVERT_SATURATE, target, source, 100,
                             stream));

@@ -10,9 +10,9 @@
 static void
 test_absent_library(void **state)
 {
-    struct ferryi_cuda_driver driver = {.groups = 77};
+    struct ferryi_gpu_driver driver = {.groups = 77};
     (void)state;
-    assert_int_equal(ferryi_cuda_driver_load("/nowhere/libcuda.so.1", &driver),
+    assert_int_equal(ferryi_gpu_driver_load(&ferryi_cuda_vendor, "/nowhere/libcuda.so.1", &driver),
                      FERRY_ERROR_NO_DEVICE);
     assert_says("/nowhere/libcuda.so.1");
     assert_int_equal(driver.groups, 77);
@@ -21,11 +21,12 @@ test_absent_library(void **state)
 static void
 test_missing_symbol_is_named(void **state)
 {
-    struct ferryi_cuda_driver driver = {.groups = 77};
+    struct ferryi_gpu_driver driver = {.groups = 77};
     (void)state;
-    assert_int_equal(
-        ferryi_cuda_driver_load(FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_missing.so", &driver),
-        FERRY_ERROR_NO_DEVICE);
+    assert_int_equal(ferryi_gpu_driver_load(&ferryi_cuda_vendor,
+                                            FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_missing.so",
+                                            &driver),
+                     FERRY_ERROR_NO_DEVICE);
     assert_says("cuGetErrorName");
     assert_int_equal(driver.groups, 77);
 }
@@ -33,10 +34,11 @@ test_missing_symbol_is_named(void **state)
 static void
 test_failing_start_is_named(void **state)
 {
-    struct ferryi_cuda_driver driver;
+    struct ferryi_gpu_driver driver;
     (void)state;
-    fake->fakecuda_fail_next("cuInit", FERRYI_CUDA_ERROR_NO_DEVICE, 1);
-    assert_int_equal(ferryi_cuda_driver_load(library_names[NEW], &driver), FERRY_ERROR_NO_DEVICE);
+    fake->fakecuda_fail_next("cuInit", FERRYI_GPU_ERROR_NO_DEVICE, 1);
+    assert_int_equal(ferryi_gpu_driver_load(&ferryi_cuda_vendor, library_names[NEW], &driver),
+                     FERRY_ERROR_NO_DEVICE);
     assert_says("cuInit: CUDA_ERROR_NO_DEVICE");
 }
 
@@ -45,18 +47,16 @@ test_groups(void **state)
 {
     (void)state;
     assert_int_equal(builds[NEW].driver.groups,
-                     FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_BATCH_13 |
-                         FERRYI_CUDA_PREFETCH_8 | FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
-                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID |
-                         FERRYI_CUDA_FUNCTION_12_4 | FERRYI_CUDA_STREAM_ID |
-                         FERRYI_CUDA_GREEN_CONTEXT);
+                     FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_BATCH_2 |
+                         FERRYI_GPU_PREFETCH | FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE |
+                         FERRYI_GPU_STREAM_CONTEXT | FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION |
+                         FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT);
     assert_int_equal(builds[MIDDLE].driver.groups,
-                     FERRYI_CUDA_REQUIRED | FERRYI_CUDA_BATCH_12_8 | FERRYI_CUDA_PREFETCH_8 |
-                         FERRYI_CUDA_PREFETCH_12_2 | FERRYI_CUDA_CAPTURE |
-                         FERRYI_CUDA_STREAM_CONTEXT | FERRYI_CUDA_CONTEXT_ID |
-                         FERRYI_CUDA_FUNCTION_12_4 | FERRYI_CUDA_STREAM_ID |
-                         FERRYI_CUDA_GREEN_CONTEXT);
-    assert_int_equal(builds[OLD].driver.groups, FERRYI_CUDA_REQUIRED | FERRYI_CUDA_PREFETCH_8);
+                     FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_PREFETCH |
+                         FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE | FERRYI_GPU_STREAM_CONTEXT |
+                         FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION | FERRYI_GPU_STREAM_ID |
+                         FERRYI_GPU_GREEN_CONTEXT);
+    assert_int_equal(builds[OLD].driver.groups, FERRYI_GPU_REQUIRED | FERRYI_GPU_PREFETCH);
 }
 
 /* Checks that the library loads the driver that FERRY_CUDA_LIBRARY names. main() sets this variable
@@ -71,10 +71,10 @@ test_environment_names_the_library(void **state)
     assert_string_equal(device->properties.name, "fakecuda 1");
     assert_string_equal(device->kind, "cuda");
     close_device(device);
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     assert_int_equal(ferryi_cuda_kind.open(2, &config, &device), FERRY_ERROR_NO_DEVICE);
     assert_says("open cuda:2: cuDeviceGet: CUDA_ERROR_INVALID_DEVICE");
-    fake->fakecuda_fail_next("cuDeviceGetCount", FERRYI_CUDA_ERROR_UNKNOWN, 1);
+    fake->fakecuda_fail_next("cuDeviceGetCount", FERRYI_GPU_ERROR_UNKNOWN, 1);
     assert_int_equal(ferryi_cuda_kind.count(), 0);
     assert_says("cuDeviceGetCount: CUDA_ERROR_UNKNOWN");
 }
@@ -201,8 +201,8 @@ test_open_unwinds(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         ferryi_device *device = NULL;
-        fake->fakecuda_fail_next(calls[i], FERRYI_CUDA_ERROR_UNKNOWN, 1);
-        assert_int_equal(ferryi_cuda_open_on(&builds[NEW].driver, 0, &config, &device),
+        fake->fakecuda_fail_next(calls[i], FERRYI_GPU_ERROR_UNKNOWN, 1);
+        assert_int_equal(ferryi_gpu_open_on(&builds[NEW].driver, 0, &config, &device),
                          FERRY_ERROR_DEVICE);
         assert_says(calls[i]);
         assert_says("open cuda:0: ");
@@ -323,21 +323,21 @@ use_order(ferryi_device *device, struct surroundings before)
 static void
 test_current_context_stays(void **state)
 {
-    const struct ferryi_cuda_driver *driver = &builds[NEW].driver;
+    const struct ferryi_gpu_driver *driver = &builds[NEW].driver;
     ferryi_device *device = open_build(NEW, 0), *peer = open_build(NEW, 1);
-    ferryi_cu_context other, popped;
+    ferryi_gpu_context other, popped;
     (void)state;
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
     /* Makes the CUDA context of device 1 current in the calling thread. Calls on device 0 must not
      * change this. */
-    assert_int_equal(driver->cuDevicePrimaryCtxRetain(&other, 1), FERRYI_CUDA_SUCCESS);
-    assert_int_equal(driver->cuCtxPushCurrent_v2(other), FERRYI_CUDA_SUCCESS);
+    assert_int_equal(driver->context_retain(&other, 1), FERRYI_GPU_SUCCESS);
+    assert_int_equal(driver->context_push(other), FERRYI_GPU_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
     use_order(device, (struct surroundings){fake, other, 1});
-    assert_int_equal(driver->cuCtxPopCurrent_v2(&popped), FERRYI_CUDA_SUCCESS);
-    assert_int_equal(driver->cuDevicePrimaryCtxRelease_v2(1), FERRYI_CUDA_SUCCESS);
+    assert_int_equal(driver->context_pop(&popped), FERRYI_GPU_SUCCESS);
+    assert_int_equal(driver->context_release(1), FERRYI_GPU_SUCCESS);
     close_device(device);
     close_device(peer);
 }
@@ -351,7 +351,7 @@ test_current_context_stays_after_failures(void **state)
     void *memory;
     bool done;
     (void)state;
-    fake->fakecuda_fail_next("cuMemAlloc_v2", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
+    fake->fakecuda_fail_next("cuMemAlloc_v2", FERRYI_GPU_ERROR_OUT_OF_MEMORY, 1);
     assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
                      FERRY_ERROR_OUT_OF_MEMORY);
     assert_int_equal(fake->fakecuda_context_depth(), 0);
@@ -372,15 +372,15 @@ test_statuses(void **state)
         ferry_status status;
         const char *name;
     } cases[] = {
-        {FERRYI_CUDA_ERROR_OUT_OF_MEMORY, FERRY_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
-        {FERRYI_CUDA_ERROR_INVALID_VALUE, FERRY_ERROR_DEVICE, "CUDA_ERROR_INVALID_VALUE"},
-        {FERRYI_CUDA_ERROR_NOT_SUPPORTED, FERRY_ERROR_UNSUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
-        {FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, FERRY_ERROR_UNSUPPORTED,
+        {FERRYI_GPU_ERROR_OUT_OF_MEMORY, FERRY_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+        {FERRYI_GPU_ERROR_INVALID_VALUE, FERRY_ERROR_DEVICE, "CUDA_ERROR_INVALID_VALUE"},
+        {FERRYI_GPU_ERROR_NOT_SUPPORTED, FERRY_ERROR_UNSUPPORTED, "CUDA_ERROR_NOT_SUPPORTED"},
+        {FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED, FERRY_ERROR_UNSUPPORTED,
          "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"},
-        {FERRYI_CUDA_ERROR_CAPTURED_EVENT, FERRY_ERROR_UNSUPPORTED, "CUDA_ERROR_CAPTURED_EVENT"},
-        {FERRYI_CUDA_ERROR_NO_BINARY_FOR_GPU, FERRY_ERROR_UNSUPPORTED,
+        {FERRYI_GPU_ERROR_CAPTURED_EVENT, FERRY_ERROR_UNSUPPORTED, "CUDA_ERROR_CAPTURED_EVENT"},
+        {FERRYI_GPU_ERROR_NO_BINARY_FOR_GPU, FERRY_ERROR_UNSUPPORTED,
          "CUDA_ERROR_NO_BINARY_FOR_GPU"},
-        {FERRYI_CUDA_ERROR_INVALID_HANDLE, FERRY_ERROR_DEVICE, "CUDA_ERROR_INVALID_HANDLE"},
+        {FERRYI_GPU_ERROR_INVALID_HANDLE, FERRY_ERROR_DEVICE, "CUDA_ERROR_INVALID_HANDLE"},
         {12345, FERRY_ERROR_DEVICE, "CUDA error 12345"},
     };
     ferryi_device *device = open_build(NEW, 0);
@@ -405,16 +405,16 @@ test_statuses(void **state)
 static void
 test_lost_is_final(void **state)
 {
-    static const int codes[] = {FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS,
-                                FERRYI_CUDA_ERROR_LAUNCH_FAILED,
-                                FERRYI_CUDA_ERROR_ASSERT,
-                                FERRYI_CUDA_ERROR_ECC_UNCORRECTABLE,
-                                FERRYI_CUDA_ERROR_MISALIGNED_ADDRESS,
-                                FERRYI_CUDA_ERROR_INVALID_PC,
-                                FERRYI_CUDA_ERROR_LAUNCH_TIMEOUT,
-                                FERRYI_CUDA_ERROR_CONTEXT_IS_DESTROYED,
-                                FERRYI_CUDA_ERROR_DEINITIALIZED,
-                                FERRYI_CUDA_ERROR_HARDWARE_STACK_ERROR};
+    static const int codes[] = {FERRYI_GPU_ERROR_ILLEGAL_ADDRESS,
+                                FERRYI_GPU_ERROR_LAUNCH_FAILED,
+                                FERRYI_GPU_ERROR_ASSERT,
+                                FERRYI_GPU_ERROR_ECC_UNCORRECTABLE,
+                                FERRYI_GPU_ERROR_MISALIGNED_ADDRESS,
+                                FERRYI_GPU_ERROR_INVALID_PC,
+                                FERRYI_GPU_ERROR_LAUNCH_TIMEOUT,
+                                FERRYI_GPU_ERROR_CONTEXT_IS_DESTROYED,
+                                FERRYI_GPU_ERROR_DEINITIALIZED,
+                                FERRYI_GPU_ERROR_HARDWARE_STACK_ERROR};
     (void)state;
     for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         ferryi_device *device = open_build(NEW, 0);
@@ -441,7 +441,7 @@ static void
 fault(void **parameters, const unsigned grid[3], const unsigned block[3])
 {
     (void)parameters, (void)grid, (void)block;
-    fake->fakecuda_fault(FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS);
+    fake->fakecuda_fault(FERRYI_GPU_ERROR_ILLEGAL_ADDRESS);
 }
 
 /* Checks that a wrong address in a copy does no harm. A kernel that accesses a wrong address
@@ -481,7 +481,7 @@ test_destroyed_context_is_lost(void **state)
     ferryi_device *device = open_build(NEW, 0);
     void *memory;
     (void)state;
-    fake->fakecuda_fail_next("cuCtxPushCurrent_v2", FERRYI_CUDA_ERROR_INVALID_CONTEXT, 1);
+    fake->fakecuda_fail_next("cuCtxPushCurrent_v2", FERRYI_GPU_ERROR_INVALID_CONTEXT, 1);
     assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
                      FERRY_ERROR_DEVICE_LOST);
     assert_int_equal(device->ops->synchronize(device), FERRY_ERROR_DEVICE_LOST);

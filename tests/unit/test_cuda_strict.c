@@ -39,7 +39,7 @@ open_strict(const char *rules)
 static int
 clear_rules(void **state)
 {
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     fake->fakecuda_set_strict("");
     return clear_faults(state);
 }
@@ -88,16 +88,16 @@ static void
 test_the_host_faults_while_a_kernel_runs(void **state)
 {
     ferryi_device *device = open_strict("managed");
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    ferryi_cu_context context;
-    ferryi_cu_pointer managed = 0;
+    struct ferryi_gpu_device *cuda = ferryi_gpu_of(device);
+    ferryi_gpu_context context;
+    ferryi_gpu_pointer managed = 0;
     void *module, *function;
     (void)state;
     fake->fakecuda_register_kernel("write_late", write_late, 1, (size_t[]){sizeof(int *)});
     OK(device->ops->code_load(device, ptx, sizeof(ptx), &module));
     OK(device->ops->code_function(device, module, "write_late", &function));
-    assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
-    assert_int_equal(cuda->driver->cuMemAllocManaged(&managed, 64, FERRYI_CU_MEM_ATTACH_GLOBAL), 0);
+    assert_int_equal(cuda->driver->context_push(cuda->context), 0);
+    assert_int_equal(cuda->driver->managed_alloc(&managed, 64, FERRYI_GPU_MEM_ATTACH_GLOBAL), 0);
     int *memory = (int *)(uintptr_t)managed;
     assert_false(faults(memory));
     gate = 0;
@@ -107,8 +107,8 @@ test_the_host_faults_while_a_kernel_runs(void **state)
     gate = 1;
     OK(device->ops->synchronize(device));
     assert_int_equal(*memory, 7);
-    assert_int_equal(cuda->driver->cuMemFree_v2(managed), 0);
-    assert_int_equal(cuda->driver->cuCtxPopCurrent_v2(&context), 0);
+    assert_int_equal(cuda->driver->memory_free(managed), 0);
+    assert_int_equal(cuda->driver->context_pop(&context), 0);
     OK(device->ops->code_unload(device, module));
     close_device(device);
 }
@@ -360,7 +360,7 @@ test_no_batches(void **state)
     const struct ferryi_copy copies[] = {
         {target[0], target[1], 32, FERRY_DIRECTION_DEVICE, NULL},
         {(char *)target[0] + 32, (char *)target[1] + 32, 32, FERRY_DIRECTION_DEVICE, NULL}};
-    fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", FERRYI_CUDA_ERROR_NOT_FOUND, 1);
+    fake->fakecuda_fail_next("cuMemcpyBatchAsync_v2", FERRYI_GPU_ERROR_NOT_FOUND, 1);
     assert_int_equal(device->ops->copy_batch(device, copies, 2, stream), FERRY_ERROR_DEVICE);
     before = batch_calls();
     assert_int_equal(device->ops->copy_batch(device, copies, 2, stream), FERRY_ERROR_UNSUPPORTED);
@@ -468,16 +468,16 @@ static void
 test_the_driver_is_dead_in_the_child_of_a_fork(void **state)
 {
     ferryi_device *device = open_strict("");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
     int count, status;
     (void)state;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        _exit(driver->cuDeviceGetCount(&count) == FERRYI_CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+        _exit(driver->device_count(&count) == FERRYI_GPU_ERROR_NOT_INITIALIZED ? 0 : 1);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-    assert_int_equal(driver->cuDeviceGetCount(&count), 0);
+    assert_int_equal(driver->device_count(&count), 0);
     close_device(device);
 }
 
@@ -528,16 +528,16 @@ static ferryi_device *
 enter_strict(const char *rules)
 {
     ferryi_device *device = open_strict(rules);
-    struct ferryi_cuda_device *cuda = ferryi_cuda_of(device);
-    assert_int_equal(cuda->driver->cuCtxPushCurrent_v2(cuda->context), 0);
+    struct ferryi_gpu_device *cuda = ferryi_gpu_of(device);
+    assert_int_equal(cuda->driver->context_push(cuda->context), 0);
     return device;
 }
 
 static void
 leave_and_close(ferryi_device *device)
 {
-    ferryi_cu_context context;
-    assert_int_equal(ferryi_cuda_of(device)->driver->cuCtxPopCurrent_v2(&context), 0);
+    ferryi_gpu_context context;
+    assert_int_equal(ferryi_gpu_of(device)->driver->context_pop(&context), 0);
     close_device(device);
 }
 
@@ -545,21 +545,19 @@ static void
 test_memory_registered_in_part_is_refused(void **state)
 {
     ferryi_device *device = enter_strict("parts");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
     char *host = aligned_alloc(4096, 8192);
-    ferryi_cu_pointer memory = 0;
+    ferryi_gpu_pointer memory = 0;
     (void)state;
     assert_non_null(host);
     memset(host, 1, 8192);
-    assert_int_equal(driver->cuMemAlloc_v2(&memory, 8192), 0);
-    assert_int_equal(driver->cuMemHostRegister_v2(host, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE),
-                     0);
-    assert_int_equal(driver->cuMemcpyHtoDAsync_v2(memory, host, 8192, NULL),
-                     FERRYI_CUDA_ERROR_INVALID_VALUE);
-    assert_int_equal(driver->cuMemcpyHtoDAsync_v2(memory, host, 4096, NULL), 0);
-    assert_int_equal(driver->cuMemcpyHtoDAsync_v2(memory, host + 4096, 4096, NULL), 0);
-    assert_int_equal(driver->cuMemHostUnregister(host), 0);
-    assert_int_equal(driver->cuMemFree_v2(memory), 0);
+    assert_int_equal(driver->memory_alloc(&memory, 8192), 0);
+    assert_int_equal(driver->host_register(host, 4096, FERRYI_GPU_MEMHOSTREGISTER_PORTABLE), 0);
+    assert_int_equal(driver->upload(memory, host, 8192, NULL), FERRYI_GPU_ERROR_INVALID_VALUE);
+    assert_int_equal(driver->upload(memory, host, 4096, NULL), 0);
+    assert_int_equal(driver->upload(memory, host + 4096, 4096, NULL), 0);
+    assert_int_equal(driver->host_unregister(host), 0);
+    assert_int_equal(driver->memory_free(memory), 0);
     leave_and_close(device);
     free(host);
 }
@@ -570,7 +568,7 @@ static void
 test_arrays_registered_in_part_are_copied(void **state)
 {
     ferryi_device *device = enter_strict("parts");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
     ferry_context *context = open_context("parts");
     int32_t *memory = aligned_alloc(4096, 2 * BYTES);
     ferry_int_buffer buffer;
@@ -580,8 +578,7 @@ test_arrays_registered_in_part_are_copied(void **state)
         memory[i] = i;
     uint64_t pageable = fake->fakecuda_pageable_copies();
     OK(ferry_int_create(context, COUNT, NULL, &buffer));
-    assert_int_equal(driver->cuMemHostRegister_v2(memory, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE),
-                     0);
+    assert_int_equal(driver->host_register(memory, 4096, FERRYI_GPU_MEMHOSTREGISTER_PORTABLE), 0);
     OK(ferry_int_copy_from(buffer, 0, COUNT, memory + COUNT, NULL));
     OK(ferry_buffer_sync_to(buffer.raw, 0, FERRY_REST, 1, NULL));
     OK(ferry_int_copy_from(buffer, 0, COUNT, memory, NULL));
@@ -590,7 +587,7 @@ test_arrays_registered_in_part_are_copied(void **state)
         assert_int_equal(memory[COUNT / 2 + i], i);
     copy_in_a_batch(context, memory);
     assert_int_equal(fake->fakecuda_pageable_copies(), pageable);
-    assert_int_equal(driver->cuMemHostUnregister(memory), 0);
+    assert_int_equal(driver->host_unregister(memory), 0);
     ferry_int_destroy(&buffer);
     ferry_context_destroy(&context);
     free(memory);
@@ -601,21 +598,20 @@ static void
 test_the_legacy_stream_joins_no_capture(void **state)
 {
     ferryi_device *device = enter_strict("capture");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
-    ferryi_cu_stream stream;
-    ferryi_cu_event event;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
+    ferryi_gpu_stream stream;
+    ferryi_gpu_event event;
     int nodes = 0;
     (void)state;
-    assert_int_equal(driver->cuStreamCreate(&stream, FERRYI_CU_STREAM_NON_BLOCKING), 0);
-    assert_int_equal(driver->cuEventCreate(&event, FERRYI_CU_EVENT_DISABLE_TIMING), 0);
-    assert_int_equal(fake->fakecuda_begin_capture(stream, FERRYI_CU_STREAM_CAPTURE_MODE_RELAXED),
+    assert_int_equal(driver->stream_create(&stream, FERRYI_GPU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(driver->event_create(&event, FERRYI_GPU_EVENT_DISABLE_TIMING), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(stream, FERRYI_GPU_STREAM_CAPTURE_MODE_RELAXED),
                      0);
-    assert_int_equal(driver->cuEventRecord(event, stream), 0);
-    assert_int_equal(driver->cuStreamWaitEvent(NULL, event, 0),
-                     FERRYI_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    assert_int_equal(driver->event_record(event, stream), 0);
+    assert_int_equal(driver->stream_wait(NULL, event, 0), FERRYI_GPU_ERROR_STREAM_CAPTURE_IMPLICIT);
     assert_int_equal(fake->fakecuda_end_capture(stream, &nodes), 0);
-    assert_int_equal(driver->cuEventDestroy_v2(event), 0);
-    assert_int_equal(driver->cuStreamDestroy_v2(stream), 0);
+    assert_int_equal(driver->event_destroy(event), 0);
+    assert_int_equal(driver->stream_destroy(stream), 0);
     leave_and_close(device);
 }
 
@@ -637,7 +633,7 @@ test_streams_of_other_contexts_are_refused(void **state)
     OK(device->ops->stream_is_capturing(device, native, &capturing));
     close_device(device);
     assert_int_equal(ferry_stream_wrap(context, 1, native, &stream), FERRY_ERROR_INVALID_ARGUMENT);
-    assert_says("it belongs to another CUDA context");
+    assert_says("it belongs to another context");
     assert_null(stream);
     for (uintptr_t special = 1; special <= 2; special++) {
         OK(ferry_stream_wrap(context, 1, (void *)special, &stream));
@@ -656,7 +652,7 @@ static void
 test_a_reset_device_is_lost(void **state)
 {
     ferryi_device *device = open_strict("");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
     void *stream, *later;
     bool capturing;
     (void)state;
@@ -665,8 +661,8 @@ test_a_reset_device_is_lost(void **state)
     /* A call with an invalid argument must not make the device lost. */
     assert_int_equal(device->ops->stream_synchronize(device, (void *)64), FERRY_ERROR_DEVICE);
     fake->fakecuda_reset(0);
-    assert_int_equal(driver->cuCtxPushCurrent_v2(ferryi_cuda_of(device)->context), 0);
-    assert_int_equal(driver->cuCtxPopCurrent_v2(&(ferryi_cu_context){NULL}), 0);
+    assert_int_equal(driver->context_push(ferryi_gpu_of(device)->context), 0);
+    assert_int_equal(driver->context_pop(&(ferryi_gpu_context){NULL}), 0);
     assert_int_equal(device->ops->stream_synchronize(device, stream), FERRY_ERROR_DEVICE_LOST);
     assert_says("cuStreamSynchronize: CUDA_ERROR_CONTEXT_IS_DESTROYED");
     assert_int_equal(device->ops->stream_create(device, &later), FERRY_ERROR_DEVICE_LOST);
@@ -761,12 +757,12 @@ static void
 test_captures_outlive_contexts(void **state)
 {
     ferryi_device *device = enter_strict("");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
-    ferryi_cu_stream captured;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
+    ferryi_gpu_stream captured;
     int nodes = 0;
     (void)state;
-    assert_int_equal(driver->cuStreamCreate(&captured, FERRYI_CU_STREAM_NON_BLOCKING), 0);
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+    assert_int_equal(driver->stream_create(&captured, FERRYI_GPU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL),
                      0);
     ferry_context *context = open_context("");
     ferry_stream *streams[2];
@@ -781,14 +777,14 @@ test_captures_outlive_contexts(void **state)
     }
     /* The destruction of a stream records an event, which fails here. The library must then wait
      * for that stream only. */
-    fake->fakecuda_fail_next("cuEventRecord", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 1);
+    fake->fakecuda_fail_next("cuEventRecord", FERRYI_GPU_ERROR_OUT_OF_MEMORY, 1);
     ferry_stream_destroy(&streams[0]);
     ferry_int_destroy(&buffer);
     ferry_context_destroy(&context);
     ferry_stream_destroy(&streams[1]);
     assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
     assert_int_equal(nodes, 0);
-    assert_int_equal(driver->cuStreamDestroy_v2(captured), 0);
+    assert_int_equal(driver->stream_destroy(captured), 0);
     leave_and_close(device);
 }
 
@@ -909,7 +905,7 @@ test_refusals_are_remembered(void **state)
     char *before_debug = checked ? strdup(checked) : NULL;
     setenv("FERRY_DEBUG", "0", 1);
     ferryi_device *device = enter_strict("pages");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
     ferry_context *context = open_context("pages");
     uint64_t before = fake->fakecuda_calls_of("cuMemHostRegister_v2");
     (void)state;
@@ -920,12 +916,12 @@ test_refusals_are_remembered(void **state)
         OK(ferry_int_create(context, LARGE, NULL, &buffer));
         OK(ferry_int_overwrite_host(buffer, &scope, &memory));
         OK(ferry_scope_close(&scope));
-        assert_int_equal(
-            driver->cuMemHostRegister_v2(memory, 4096, FERRYI_CU_MEMHOSTREGISTER_PORTABLE), 0);
+        assert_int_equal(driver->host_register(memory, 4096, FERRYI_GPU_MEMHOSTREGISTER_PORTABLE),
+                         0);
         cross_often(buffer);
         assert_false(ferry_buffer_is_page_locked(buffer.raw));
         assert_int_equal(fake->fakecuda_calls_of("cuMemHostRegister_v2") - before, 2 * round);
-        assert_int_equal(driver->cuMemHostUnregister(memory), 0);
+        assert_int_equal(driver->host_unregister(memory), 0);
         ferry_int_destroy(&buffer);
     }
     ferry_context_destroy(&context);
@@ -975,7 +971,7 @@ static unsigned long long
 id_of_context(void)
 {
     ferryi_device *device = open_build(NEW, 0);
-    unsigned long long id = ferryi_cuda_of(device)->context_id;
+    unsigned long long id = ferryi_gpu_of(device)->context_id;
     close_device(device);
     return id;
 }
@@ -987,7 +983,7 @@ test_the_process_keeps_a_primary_context(void **state)
 {
     ferry_context *contexts[2];
     (void)state;
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     unsigned long long first = id_of_context();
     assert_int_not_equal(id_of_context(), first);
     for (int i = 0; i < 2; i++) {
@@ -1001,7 +997,7 @@ test_the_process_keeps_a_primary_context(void **state)
         assert_int_equal(id_of_context(), id);
         size_t free_bytes, total_bytes;
         ferryi_device *device = contexts[0]->devices[1];
-        fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+        fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
         assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
                          FERRY_ERROR_DEVICE_LOST);
         ferry_context_destroy(&contexts[0]);
@@ -1053,29 +1049,28 @@ static void
 test_a_launch_that_loads_ends_a_capture(void **state)
 {
     ferryi_device *device = enter_strict("load");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver;
-    ferryi_cu_stream captured;
-    ferryi_cu_module module;
-    ferryi_cu_function function;
-    ferryi_cu_pointer memory;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver;
+    ferryi_gpu_stream captured;
+    ferryi_gpu_module module;
+    ferryi_gpu_function function;
+    ferryi_gpu_pointer memory;
     void *arguments[] = {&memory};
     int nodes = 0;
     (void)state;
     fake->fakecuda_register_kernel("write_now", write_now, 1, &(size_t){sizeof(void *)});
-    assert_int_equal(driver->cuMemAlloc_v2(&memory, 64), 0);
-    assert_int_equal(driver->cuStreamCreate(&captured, FERRYI_CU_STREAM_NON_BLOCKING), 0);
-    assert_int_equal(driver->cuModuleLoadDataEx(&module, lazy_ptx, 0, NULL, NULL), 0);
-    assert_int_equal(driver->cuModuleGetFunction(&function, module, "write_now"), 0);
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+    assert_int_equal(driver->memory_alloc(&memory, 64), 0);
+    assert_int_equal(driver->stream_create(&captured, FERRYI_GPU_STREAM_NON_BLOCKING), 0);
+    assert_int_equal(driver->module_load(&module, lazy_ptx, 0, NULL, NULL), 0);
+    assert_int_equal(driver->module_function(&function, module, "write_now"), 0);
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL),
                      0);
-    assert_int_equal(
-        driver->cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, (void *)2, arguments, NULL),
-        FERRYI_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    assert_int_equal(driver->launch(function, 1, 1, 1, 1, 1, 1, 0, (void *)2, arguments, NULL),
+                     FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     assert_int_equal(fake->fakecuda_end_capture(captured, &nodes),
-                     FERRYI_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-    assert_int_equal(driver->cuModuleUnload(module), 0);
-    assert_int_equal(driver->cuStreamDestroy_v2(captured), 0);
-    assert_int_equal(driver->cuMemFree_v2(memory), 0);
+                     FERRYI_GPU_ERROR_STREAM_CAPTURE_INVALIDATED);
+    assert_int_equal(driver->module_unload(module), 0);
+    assert_int_equal(driver->stream_destroy(captured), 0);
+    assert_int_equal(driver->memory_free(memory), 0);
     leave_and_close(device);
 }
 
@@ -1096,7 +1091,7 @@ test_functions_are_loaded_before_launches(void **state)
     OK(device->ops->stream_create(device, &captured));
     OK(device->ops->stream_create(device, &streams[0]));
     OK(device->ops->stream_create(device, &streams[1]));
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL),
                      0);
     OK(device->ops->code_load(device, lazy_ptx, sizeof(lazy_ptx), &module));
     OK(device->ops->code_function(device, module, "write_late", &late));
@@ -1133,7 +1128,7 @@ test_a_batch_ends_no_capture(void **state)
     (void)state;
     assert_non_null(memory);
     OK(device->ops->stream_create(device, &captured));
-    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_CU_STREAM_CAPTURE_MODE_GLOBAL),
+    assert_int_equal(fake->fakecuda_begin_capture(captured, FERRYI_GPU_STREAM_CAPTURE_MODE_GLOBAL),
                      0);
     copy_in_a_batch(context, memory);
     assert_int_equal(fake->fakecuda_end_capture(captured, &nodes), 0);
@@ -1153,7 +1148,7 @@ test_a_new_context_does_not_heal(void **state)
     ferryi_device *device = open_strict("sticky");
     size_t free_bytes, total_bytes;
     (void)state;
-    fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_CUDA_ERROR_ILLEGAL_ADDRESS, 1);
+    fake->fakecuda_fail_next("cuMemGetInfo_v2", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
     assert_int_equal(device->ops->memory_info(device, &free_bytes, &total_bytes),
                      FERRY_ERROR_DEVICE_LOST);
     close_device(device);
@@ -1167,7 +1162,7 @@ test_a_new_context_does_not_heal(void **state)
     close_device(device);
 }
 
-static const struct ferryi_cuda_driver *late_driver;
+static const struct ferryi_gpu_driver *late_driver;
 
 /* Calls the driver in a destructor, while the process exits. Checks that the driver has already
  * been deinitialized. */
@@ -1176,7 +1171,7 @@ call_late(void)
 {
     int version;
     if (late_driver)
-        _exit(late_driver->cuDriverGetVersion(&version) == FERRYI_CUDA_ERROR_DEINITIALIZED ? 0 : 1);
+        _exit(late_driver->version(&version) == FERRYI_GPU_ERROR_DEINITIALIZED ? 0 : 1);
 }
 
 static int
@@ -1194,7 +1189,7 @@ test_the_driver_ends_with_the_process(void **state)
     (void)state;
     pid_t child = fork();
     if (child == 0) {
-        late_driver = ferryi_cuda_of(device)->driver;
+        late_driver = ferryi_gpu_of(device)->driver;
         exit(2);
     }
     assert_int_equal(exit_code_of(child), 0);
@@ -1204,9 +1199,9 @@ test_the_driver_ends_with_the_process(void **state)
 static void
 call_inside(void *user)
 {
-    const struct ferryi_cuda_driver **driver = user;
+    const struct ferryi_gpu_driver **driver = user;
     int version;
-    if ((*driver)->cuDriverGetVersion(&version) == 800)
+    if ((*driver)->version(&version) == 800)
         *driver = NULL;
 }
 
@@ -1214,10 +1209,10 @@ static void
 test_host_functions_may_not_call_the_driver(void **state)
 {
     ferryi_device *device = enter_strict("host");
-    const struct ferryi_cuda_driver *driver = ferryi_cuda_of(device)->driver, *seen = driver;
+    const struct ferryi_gpu_driver *driver = ferryi_gpu_of(device)->driver, *seen = driver;
     (void)state;
-    assert_int_equal(driver->cuLaunchHostFunc(NULL, call_inside, &seen), 0);
-    assert_int_equal(driver->cuCtxSynchronize(), 0);
+    assert_int_equal(driver->host_call(NULL, call_inside, &seen), 0);
+    assert_int_equal(driver->context_synchronize(), 0);
     assert_null(seen);
     leave_and_close(device);
 }

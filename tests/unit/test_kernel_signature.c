@@ -153,9 +153,9 @@ test_the_driver_fails(void **state)
     const ferry_parameter parameters[] = {ARRAY, VALUE};
     if (!reports)
         skip();
-    fake.fakecuda_fail_next("cuFuncGetParamInfo", FERRYI_CUDA_ERROR_NOT_SUPPORTED, 1);
+    fake.fakecuda_fail_next("cuFuncGetParamInfo", FERRYI_GPU_ERROR_NOT_SUPPORTED, 1);
     OK(create("three", parameters, 2));
-    fake.fakecuda_fail_next("cuFuncGetParamInfo", FERRYI_CUDA_ERROR_OUT_OF_MEMORY, 2);
+    fake.fakecuda_fail_next("cuFuncGetParamInfo", FERRYI_GPU_ERROR_OUT_OF_MEMORY, 2);
     assert_int_equal(create("three", parameters, 2), FERRY_ERROR_OUT_OF_MEMORY);
     assert_says("cuFuncGetParamInfo: CUDA_ERROR_OUT_OF_MEMORY");
 }

@@ -16,7 +16,9 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda.h"
+#include "src/device/cuda/cuda_abi.h"
+#include "src/device/gpu/gpu_device.h"
 #include "src/stream/shell.h"
 #include "tests/support/code.h"
 #include "tests/support/fakecuda.h"
@@ -1231,7 +1233,7 @@ static void
 test_code_in_flight_is_not_unloaded(void **state)
 {
     (void)state;
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     assert_true(fake.fakecuda_set_mode("lazy"));
     ferry_context *context = open_fake();
     ferry_buffer *a = make_buffer(context, values, COUNT);
@@ -1254,7 +1256,7 @@ test_code_in_flight_is_not_unloaded(void **state)
     ferry_context_destroy(&context);
     assert_int_equal(fake.fakecuda_live().modules, 0);
     ferry_kernel_destroy(&other);
-    ferryi_cuda_release_kept();
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Compiles CUDA source with NVRTC: for a device, which loads the result, or only to check it. */
-#include "src/device/cuda/cuda_device.h"
+#include "src/device/cuda/cuda.h"
 
 #include <stdlib.h>
 
 #include "src/device/cuda/nvrtc.h"
 #include "src/device/cuda/ptx.h"
+#include "src/device/gpu/gpu_device.h"
 #include "src/device/image.h"
 #include "src/device/target.h"
 
@@ -18,10 +19,10 @@
  * `refused` is 1, the driver has refused the image of the first suitable NVRTC, and another one
  * compiles the code. */
 static ferry_status
-compile_for(const struct ferryi_cuda_device *cuda, const struct ferryi_code_job *job,
+compile_for(const struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
             struct ferryi_image **images, unsigned refused, const struct ferryi_image **out)
 {
-    const struct ferryi_device_properties *properties = &cuda->base.properties;
+    const struct ferryi_device_properties *properties = &gpu->base.properties;
     const struct ferryi_nvrtc_source source = {.name = job->name,
                                                .text = job->code->code,
                                                .options = job->code->options,
@@ -35,7 +36,7 @@ compile_for(const struct ferryi_cuda_device *cuda, const struct ferryi_code_job 
     *out = ferryi_images_find(*images, properties->target, refused);
     if (*out)
         return FERRY_OK;
-    FERRYI_OR_RETURN(ferryi_nvrtc_compile(&source, &cuda->log, &image));
+    FERRYI_OR_RETURN(ferryi_nvrtc_compile(&source, &gpu->log, &image));
     FERRYI_OR_RETURN(
         ferryi_images_add(images, properties->target, refused, image.bytes, image.size));
     *out = *images;
@@ -45,21 +46,21 @@ compile_for(const struct ferryi_cuda_device *cuda, const struct ferryi_code_job 
 /* Compiles and loads a code. If the driver refuses the result, compiles it again with an NVRTC of
  * another release. */
 static ferry_status
-build(struct ferryi_cuda_device *cuda, const struct ferryi_code_job *job,
+build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
       struct ferryi_image **images, void **out_module)
 {
     const struct ferryi_image *image;
-    FERRYI_OR_RETURN(compile_for(cuda, job, images, 0, &image));
+    FERRYI_OR_RETURN(compile_for(gpu, job, images, 0, &image));
     if (!out_module)
         return FERRY_OK;
-    ferry_status status = ferryi_cuda_code_load(&cuda->base, image->bytes, image->size, out_module);
+    ferry_status status = ferryi_gpu_code_load(&gpu->base, image->bytes, image->size, out_module);
     if (image->refused > 0 || (status != FERRY_ERROR_UNSUPPORTED && status != FERRY_ERROR_DEVICE))
         return status;
     struct ferryi_kept_error why;
     ferryi_last_error_keep(&why);
-    if (compile_for(cuda, job, images, 1, &image) == FERRY_OK &&
-        ferryi_cuda_code_load(&cuda->base, image->bytes, image->size, out_module) == FERRY_OK) {
-        ferryi_log(&cuda->log, FERRY_LOG_INFO,
+    if (compile_for(gpu, job, images, 1, &image) == FERRY_OK &&
+        ferryi_gpu_code_load(&gpu->base, image->bytes, image->size, out_module) == FERRY_OK) {
+        ferryi_log(&gpu->log, FERRY_LOG_INFO,
                    "load kernel \"%s\": the driver takes only the code of another NVRTC than the "
                    "first",
                    job->name);
@@ -74,7 +75,7 @@ ferryi_cuda_code_build(ferryi_device *device, const struct ferryi_code_job *job,
 {
     struct ferryi_image *own = NULL;
     ferry_status status =
-        build(ferryi_cuda_of(device), job, job->images ? job->images : &own, out_module);
+        build(ferryi_gpu_of(device), job, job->images ? job->images : &own, out_module);
     ferryi_images_free(&own);
     return status;
 }
