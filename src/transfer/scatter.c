@@ -16,6 +16,7 @@ ferryi_scatter_may_run(const ferryi_device *device)
 {
     const size_t language = device->properties.language;
     return (device->capabilities & FERRY_CAN_LOAD_CODE) &&
+           !(device->capabilities & FERRYI_DEVICE_PINNED_APART) &&
            language < sizeof(images) / sizeof(images[0]) && images[language].code;
 }
 

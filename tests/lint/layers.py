@@ -20,6 +20,7 @@ KIND_OF_CUDA = {"src/device/cuda/cuda.c", "src/device/devices.c", "src/device/de
 
 # What only CUDA has. Elsewhere in src/ there are languages, codes, images, targets and compilers.
 OF_CUDA = re.compile(r"nvrtc|\bNVRTC|\bPTX\b|\bptx\b|fatbin|\bcubins?\b|\bnvcc\b|\bcu[A-Z]\w+")
+OF_OPENCL = re.compile(r"\bcl[A-Z]\w+|\b(?:FERRYI_)?CL_[A-Z]\w+")
 IS_CUDA_FILE = re.compile(r"^src/device/cuda/|_cuda\.(h|c|cu)$|\.cuh?$")
 OF_CUDA_ELSEWHERE = {}  # file: word, for what cannot be said otherwise
 # A kind of device is chosen by the program alone. What a device can do follows from its language and its capabilities.
@@ -82,6 +83,13 @@ def check_cuda_headers(root, sources):
                 yield f"{path}: includes {target}; only src/device/cuda/ may"
 
 
+def check_opencl_headers(root, sources):
+    for path in sources:
+        for _, target in includes(root, path):
+            if target.startswith(("src/device/opencl/", "CL/")) and not path.startswith("src/device/opencl/"):
+                yield f"{path}: includes {target}; only src/device/opencl/ may"
+
+
 def check_toolkit(root, sources):
     for path in sources:
         if path in WHERE_THERE_IS_ONE:
@@ -105,6 +113,15 @@ def check_words_of_cuda(root, sources):
             for word in OF_CUDA.findall(line):
                 if word not in OF_CUDA_ELSEWHERE.get(path, ()):
                     yield f"{path}:{number}: {word} belongs in CUDA's own files"
+
+
+def check_words_of_opencl(root, sources):
+    for path in sources:
+        if path.startswith("src/device/opencl/"):
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            for word in OF_OPENCL.findall(line):
+                yield f"{path}:{number}: {word} belongs in src/device/opencl/"
 
 
 def check_kind_names(root, sources):
@@ -145,9 +162,11 @@ def main():
     tap.case("file names are unique", list(check_names(sources)))
     tap.case("coherence is pure", list(check_pure(root, sources)))
     tap.case("CUDA declarations stay in the CUDA device", list(check_cuda_headers(root, sources)))
+    tap.case("OpenCL declarations stay in the OpenCL device", list(check_opencl_headers(root, sources)))
     tap.case("the toolkit is not needed", list(check_toolkit(root, sources)))
     tap.case("the CUDA device is named in the registry alone", list(check_cuda_kind(root, sources)))
     tap.case("words of CUDA stay in its files", list(check_words_of_cuda(root, files("src", ".c", ".h", ".cu", ".cuh"))))
+    tap.case("words of OpenCL stay in its files", list(check_words_of_opencl(root, sources)))
     tap.case("no kind of device is asked for by its name", list(check_kind_names(root, sources)))
     tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".hpp", ".h.in"))))
     tap.case("generated code is public code", list(check_templates(root, files("templates", ".j2"))))
