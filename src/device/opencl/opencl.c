@@ -109,8 +109,9 @@ read_properties(struct ferryi_opencl_device *opencl)
     properties->native_context = opencl->platform->context;
     properties->total_bytes = (size_t)number_of(opencl, FERRYI_CL_DEVICE_GLOBAL_MEM_SIZE);
     opencl->most_bytes = (size_t)number_of(opencl, FERRYI_CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    opencl->rounds_division = number_of(opencl, FERRYI_CL_DEVICE_SINGLE_FP_CONFIG) &
-                              FERRYI_CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    const uint64_t floats = number_of(opencl, FERRYI_CL_DEVICE_SINGLE_FP_CONFIG);
+    opencl->rounds_division = floats & FERRYI_CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
+    opencl->has_denormals = floats & FERRYI_CL_FP_DENORM;
     read_text(opencl, FERRYI_CL_DEVICE_IL_VERSION, il_version, sizeof(il_version));
     opencl->takes_spirv = (opencl->driver->groups & FERRYI_OPENCL_IL) && *il_version;
 }

@@ -93,6 +93,7 @@ typedef uint64_t ferryi_cl_memory_property;
     X(CL_DEVICE_DEVICE_MEM_CAPABILITIES_INTEL, 0x4191)                                             \
     X(CL_DEVICE_SVM_COARSE_GRAIN_BUFFER, 1 << 0)                                                   \
     X(CL_DEVICE_SVM_FINE_GRAIN_BUFFER, 1 << 1)                                                     \
+    X(CL_FP_DENORM, 1 << 0)                                                                        \
     X(CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT, 1 << 7)                                                 \
     X(CL_MAP_READ, 1 << 0)                                                                         \
     X(CL_MAP_WRITE, 1 << 1)                                                                        \

@@ -71,14 +71,16 @@ build(struct ferryi_opencl_device *opencl, ferryi_cl_program program, const char
 }
 
 /* Makes the line of options for the compiler. It includes those of the library: the information on
- * arguments that code_parameters reports, and exact division where the code asks for it. */
+ * arguments that code_parameters reports, exact division where the code asks for it, and a macro
+ * for devices that do not compute with denormal floats. */
 static char *
 make_options(const struct ferryi_opencl_device *opencl, const ferry_kernel_code *code)
 {
     static const char always[] = "-cl-kernel-arg-info";
     static const char exact[] = " -cl-fp32-correctly-rounded-divide-sqrt";
+    static const char flushes[] = " -DFERRY_FLUSHES_DENORMALS";
     const bool is_exact = (code->flags & FERRY_CODE_EXACT) && opencl->rounds_division;
-    size_t bytes = sizeof(always) + (is_exact ? sizeof(exact) : 0);
+    size_t bytes = sizeof(always) + sizeof(exact) + sizeof(flushes);
     for (size_t i = 0; i < code->option_count; i++)
         bytes += strlen(code->options[i]) + 1;
     char *line = malloc(bytes);
@@ -87,6 +89,8 @@ make_options(const struct ferryi_opencl_device *opencl, const ferry_kernel_code 
     char *end = stpcpy(line, always);
     if (is_exact)
         end = stpcpy(end, exact);
+    if (!opencl->has_denormals)
+        end = stpcpy(end, flushes);
     for (size_t i = 0; i < code->option_count; i++) {
         *end++ = ' ';
         end = stpcpy(end, code->options[i]);

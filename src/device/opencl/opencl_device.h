@@ -72,6 +72,7 @@ struct ferryi_opencl_device {
     int ordinal;
     enum ferryi_opencl_model model;
     bool rounds_division; /* division and roots of float are exact with a compiler's option */
+    bool has_denormals;   /* computes with denormal floats, rather than with 0 in their place */
     bool takes_spirv;
     bool calls_wait;         /* a user event stops the driver's other queues, so host_call waits */
     size_t most_bytes;       /* of one allocation */
