@@ -126,13 +126,13 @@ typedef enum ferry_capability {
 typedef enum ferry_language {
     FERRY_LANGUAGE_NONE = 0, /**< no code: the device runs host functions */
     FERRY_LANGUAGE_CUDA = 1,
-    FERRY_LANGUAGE_HIP = 2,   /**< no device has it yet */
-    FERRY_LANGUAGE_OPENCL = 3 /**< no device has it yet */
+    FERRY_LANGUAGE_HIP = 2, /**< no device has it yet */
+    FERRY_LANGUAGE_OPENCL = 3
 } ferry_language;
 
 /** Properties of a place. The context owns the strings. */
 typedef struct ferry_place_info {
-    const char *kind;        /**< "host", "emulated" or "cuda" */
+    const char *kind;        /**< "host", "emulated", "cuda" or "opencl" */
     const char *name;        /**< name of the device, such as "NVIDIA H200" */
     int native;              /**< number of the device in its driver; 0 for the host */
     bool coherent;           /**< true: the device uses the host's memory, so nothing is copied */
@@ -142,10 +142,13 @@ typedef struct ferry_place_info {
     int driver_version;      /**< on CUDA the CUDA version of the driver, as 1000 * major + 10 *
                                   minor; otherwise 0 */
     ferry_language language; /**< language of the code that the place runs */
-    const char *target;      /**< what its code is compiled for, such as "sm_90" on CUDA; "" for
+    const char *target;      /**< what its code is compiled for, such as "sm_90" on CUDA, and on
+                                  OpenCL the names of the device and of its driver's version; "" for
                                   FERRY_LANGUAGE_NONE */
-    void *native_context;    /**< on CUDA the device's primary CUcontext, in which Ferry works, and
-                                  which it owns until the context is destroyed; NULL elsewhere */
+    void *native_context;    /**< the driver's context in which Ferry works, and which it owns
+                                  until the context is destroyed: on CUDA the device's primary
+                                  CUcontext, on OpenCL a cl_context of all devices of the platform,
+                                  which the process keeps; NULL elsewhere */
     uint64_t reserved[4];
 } ferry_place_info;
 

@@ -53,7 +53,7 @@ typedef struct ferry_element {
     size_t field_count;           /**< length of `fields` */
     const char *cuda_declaration; /**< declaration of a struct in CUDA C++, which Ferry puts before
                                        the source of kernels that use it, or NULL */
-    const char *opencl_declaration; /**< the same in OpenCL C, or NULL. No device uses it yet */
+    const char *opencl_declaration; /**< the same in OpenCL C, or NULL */
     uint64_t reserved[4];
 } ferry_element;
 

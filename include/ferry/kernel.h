@@ -169,8 +169,9 @@ FERRY_API ferry_grid ferry_call_grid(const ferry_call *call);
 FERRY_API void ferry_call_fail(const ferry_call *call, const char *message);
 
 /**
- * Kind of a kernel's code: a language, or the result of a compiler. Only CUDA devices run code yet;
- * other kinds are checked and otherwise ignored. The meaning of a value never changes.
+ * Kind of a kernel's code: a language, or the result of a compiler. Devices of CUDA and
+ * of OpenCL run code; other kinds are checked and otherwise ignored. The meaning of a value never
+ * changes.
  */
 typedef enum ferry_code_kind {
     FERRY_CODE_CUDA = 1,         /**< CUDA C++ text, which Ferry compiles with NVRTC (CUDA's
@@ -186,7 +187,10 @@ typedef enum ferry_code_kind {
 /** Bits of ferry_kernel_code.flags. The meaning of a bit never changes. */
 typedef enum ferry_code_flag {
     FERRY_CODE_EXACT = 1 << 0 /**< the compiler fuses no operations, such as a multiplication and an
-                                   addition. NVRTC gets -fmad=false after the other options */
+                                   addition. NVRTC gets -fmad=false after the other options. OpenCL
+                                   C also divides floats, and takes their roots, exactly, where the
+                                   device can; elsewhere with an error of at most 2.5 or 3 units in
+                                   the last place */
 } ferry_code_flag;
 
 /** Code of a kernel in one language, or for one target. */

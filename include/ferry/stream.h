@@ -59,8 +59,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *contex
  *
  * @param native On CUDA a CUstream or cudaStream_t of the device's primary context, or of a green
  *         context of it. NULL and FERRY_STREAM_LEGACY mean the legacy default stream, and
- *         FERRY_STREAM_PER_THREAD the per-thread stream of the calling thread. For the host and for
- *         emulated devices only a result of ferry_stream_native() is valid.
+ *         FERRY_STREAM_PER_THREAD the per-thread stream of the calling thread. On OpenCL a
+ *         cl_command_queue of the device in the place's native_context, whose work runs in order.
+ *         For the host and for emulated devices only a result of ferry_stream_native() is valid.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also for an unknown native stream);
  *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE; FERRY_ERROR_INVALID_STATE.
  * Threads: any.
@@ -108,8 +109,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_synchronize(ferry_stream *st
 FERRY_API void ferry_stream_destroy(ferry_stream **stream);
 
 /**
- * Returns the native stream, on CUDA a CUstream; NULL for NULL, in a forked child, and after the
- * context was destroyed. Threads: any.
+ * Returns the native stream, on CUDA a CUstream, on OpenCL a cl_command_queue; NULL for NULL, in a
+ * forked child, and after the context was destroyed. Threads: any.
  */
 FERRY_API void *ferry_stream_native(ferry_stream *stream);
 

@@ -58,14 +58,19 @@ ferryi_convert_line(const ferry_element *from, const ferry_element *to)
                : NULL;
 }
 
+static const size_t no_bytes = 0;
+
 /* The conversion kernels in one language. */
 static const struct kernels {
     ferry_code_kind kind; /* of the text */
+    bool searches_parts;  /* a search takes the index at which its part of the array begins */
     const unsigned char *text, *image;
     const size_t *text_bytes, *image_bytes;
 } languages[] = {
-    [FERRY_LANGUAGE_CUDA] = {FERRY_CODE_CUDA, ferryi_convert_text, ferryi_convert_image,
+    [FERRY_LANGUAGE_CUDA] = {FERRY_CODE_CUDA, false, ferryi_convert_text, ferryi_convert_image,
                              &ferryi_convert_text_bytes, &ferryi_convert_image_bytes},
+    [FERRY_LANGUAGE_OPENCL] = {FERRY_CODE_OPENCL, true, ferryi_convert_opencl, NULL,
+                               &ferryi_convert_opencl_bytes, &no_bytes},
 };
 
 /* Returns the kernels that a device runs, or NULL. */
@@ -283,14 +288,17 @@ queue_host_work(ferryi_device *device, const struct host_work *work, void *strea
 }
 
 static ferry_status
-launch(ferryi_device *device, void *function, void **arguments, const size_t bytes[3],
-       size_t work_items, void *stream)
+launch(ferryi_device *device, void *function, void **arguments, const size_t *bytes,
+       size_t argument_count, size_t work_items, void *stream)
 {
     size_t blocks = (work_items + THREADS - 1) / THREADS;
     const ferry_grid grid = {.blocks = {(uint32_t)ferryi_min_size(blocks, BLOCKS_MOST), 1, 1},
                              .threads = {THREADS, 1, 1}};
-    struct ferryi_launch launch = {
-        .function = function, .grid = &grid, .arguments = arguments, .bytes = bytes, .count = 3};
+    struct ferryi_launch launch = {.function = function,
+                                   .grid = &grid,
+                                   .arguments = arguments,
+                                   .bytes = bytes,
+                                   .count = argument_count};
     return FERRYI_CALL(device, launch, &launch, stream);
 }
 
@@ -322,7 +330,31 @@ ferryi_converter_run(ferryi_converter *converter, const ferry_conversion *conver
     size_t group = VECTOR_BYTES / ferryi_max_size(from->bytes, to->bytes);
     return launch(converter->device,
                   code->functions[policy == FERRY_CONVERT_TRUNCATE ? TOWARD_ZERO : NEAREST],
-                  arguments, bytes, (count + group - 1) / group, stream);
+                  arguments, bytes, 3, (count + group - 1) / group, stream);
+}
+
+/* Elements that one launch searches, of a language whose searches take parts. Their indices have
+ * the same upper 32 bits. */
+#define PART_MOST ((uint64_t)1 << 31)
+
+/* Launches the search, in parts if the language's kernels take such. */
+static ferry_status
+search_parts(const ferryi_converter *converter, void *function, const void *source,
+             size_t source_bytes, size_t count, uint64_t *first, void *stream)
+{
+    const bool takes_parts = converter->kernels->searches_parts;
+    const uint64_t most = takes_parts ? PART_MOST : count;
+    const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS, sizeof(size_t), FERRYI_LAUNCH_ADDRESS,
+                            sizeof(uint64_t)};
+    ferry_status status = FERRY_OK;
+    for (uint64_t start = 0; start < count && status == FERRY_OK; start += most) {
+        const void *part = (const char *)source + start * source_bytes;
+        size_t part_count = (size_t)(count - start < most ? count - start : most);
+        void *arguments[] = {&part, &part_count, &first, &start};
+        status = launch(converter->device, function, arguments, bytes, takes_parts ? 4 : 3,
+                        part_count, stream);
+    }
+    return status;
 }
 
 ferry_status
@@ -342,7 +374,6 @@ ferryi_converter_search(ferryi_converter *converter, const ferry_conversion *con
     if (!code)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "check %zu elements on a device without code for it", count);
-    void *arguments[] = {&source, &count, &first};
-    const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS, sizeof(count), FERRYI_LAUNCH_ADDRESS};
-    return launch(converter->device, code->functions[FIRST_UNFIT], arguments, bytes, count, stream);
+    return search_parts(converter, code->functions[FIRST_UNFIT], source, conversion->from->bytes,
+                        count, first, stream);
 }

@@ -51,11 +51,12 @@ ferry_status ferryi_converter_search(ferryi_converter *converter,
                                      const ferry_conversion *conversion, const void *source,
                                      size_t count, uint64_t *first, void *stream);
 
-/* The CUDA source text of the conversion kernels, and their precompiled image.
+/* The CUDA source text of the conversion kernels, their precompiled image, and the OpenCL C text.
  * ferryi_convert_line() returns the source line that instantiates the kernels for one pair of
  * types, or NULL if the pair does not exist. Tests also use these declarations. */
-extern const unsigned char ferryi_convert_text[], ferryi_convert_image[];
-extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes;
+extern const unsigned char ferryi_convert_text[], ferryi_convert_image[], ferryi_convert_opencl[];
+extern const size_t ferryi_convert_text_bytes, ferryi_convert_image_bytes,
+    ferryi_convert_opencl_bytes;
 const char *ferryi_convert_line(const ferry_element *from, const ferry_element *to);
 
 #endif

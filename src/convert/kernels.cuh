@@ -3,7 +3,7 @@
  * The conversion loops of kernels.c for CUDA devices, with the same results. nvcc compiles them for
  * all pairs of types (kernels.cu). If the library was built without nvcc, NVRTC compiles each pair
  * from this text when it is first needed. The text is also valid C: a test defines the macro KERNEL
- * and the macros below it, and runs the same loops on the host.
+ * and the macros below it, and runs the same loops on the host. kernels.cl makes OpenCL C of it.
  *
  * The compiler must not contract or reorder floating-point arithmetic in a kernel: every step is
  * one that IEEE 754 defines, as on the host.
@@ -41,6 +41,10 @@ typedef uint64_t uintptr_t;
 #define INDEX_STEP                 ((size_t)gridDim.x * blockDim.x)
 #define KEEP_LOWEST(memory, value) atomicMin(memory, value)
 #endif
+#ifndef GLOBAL
+#define GLOBAL     /* address space of an array */
+#define COUNT_TYPE size_t
+#endif
 
 /* A vector of `count` elements. The macro LOOP uses as many elements as fit in 16 bytes of the
  * wider type. 16 bytes are the most that one instruction loads or stores. */
@@ -53,14 +57,14 @@ typedef uint64_t uintptr_t;
 /* Converts an array in a grid-stride loop over vectors. A remainder of elements at the end, and
  * arrays that are not aligned to vectors, are converted one element at a time. */
 #define LOOP(from, to, working, how)                                                               \
-    KERNEL ferryi_##from##_to_##to##_##how(number_##to *target, const number_##from *source,       \
-                                           size_t count)                                           \
+    KERNEL ferryi_##from##_to_##to##_##how(GLOBAL number_##to *target,                             \
+                                           GLOBAL const number_##from *source, COUNT_TYPE count)   \
     {                                                                                              \
         enum { GROUP = 16 / WIDER(number_##from, number_##to) };                                   \
         typedef VECTOR_OF(number_##from, GROUP) vector_in;                                         \
         typedef VECTOR_OF(number_##to, GROUP) vector_out;                                          \
-        const vector_in *in = (const vector_in *)(const void *)source;                             \
-        vector_out *out = (vector_out *)(void *)target;                                            \
+        GLOBAL const vector_in *in = (GLOBAL const vector_in *)(GLOBAL const void *)source;        \
+        GLOBAL vector_out *out = (GLOBAL vector_out *)(GLOBAL void *)target;                       \
         bool aligned =                                                                             \
             (uintptr_t)source % sizeof(*in) == 0 && (uintptr_t)target % sizeof(*out) == 0;         \
         size_t groups = aligned ? count / GROUP : 0;                                               \
@@ -78,6 +82,7 @@ typedef uint64_t uintptr_t;
 /* Finds the lowest index of an element that does not fit the target type. `*first` must initially
  * exceed every index. Each thread can stop at the first such element that it finds, because it
  * visits indices in ascending order. */
+#ifndef SEARCH
 #define SEARCH(from, to, working)                                                                  \
     KERNEL ferryi_##from##_to_##to##_first_unfit(const number_##from *source, size_t count,        \
                                                  unsigned long long *first)                        \
@@ -88,6 +93,7 @@ typedef uint64_t uintptr_t;
         if (i < count)                                                                             \
             KEEP_LOWEST(first, (unsigned long long)i);                                             \
     }
+#endif
 
 #define PAIR_EXACT(from, to, working)   LOOP(from, to, working, nearest)
 #define PAIR_CLAMPED(from, to, working) LOOP(from, to, working, nearest) SEARCH(from, to, working)

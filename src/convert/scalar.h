@@ -13,17 +13,21 @@
  * second rounding gives the same result as a single rounding.
  */
 
-/* A run-time compiler has no standard headers. There, kernels.cuh declares what this file needs. */
-#ifndef __CUDACC_RTC__
+/* A run-time compiler has no standard headers. There, kernels.cuh and kernels.cl declare what this
+ * file needs. */
+#if !defined(__CUDACC_RTC__) && !defined(__OPENCL_C_VERSION__)
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #endif
 
-/* This file is compiled as C and, through kernels.cuh, as CUDA. Arrays in device memory are
- * aligned; arrays in host memory need not be aligned. */
+/* This file is compiled as C and, through kernels.cuh, as CUDA and as OpenCL C. Arrays in device
+ * memory are aligned; arrays in host memory need not be aligned. */
 #ifdef __CUDACC__
 #define SCALAR static __device__ __forceinline__
+#define UNALIGNED
+#elif defined(__OPENCL_C_VERSION__)
+#define SCALAR static inline
 #define UNALIGNED
 #else
 #define SCALAR static inline __attribute__((always_inline, unused))
@@ -52,6 +56,10 @@ typedef struct UNALIGNED { double real, imaginary; } number_complex_double;
 
 /* -- bits and rounding ------------------------------------------------------------------------- */
 
+#ifdef __OPENCL_C_VERSION__
+SCALAR uint32_t bits_of(float value) { return as_uint(value); }
+SCALAR float float_of(uint32_t bits) { return as_float(bits); }
+#else
 SCALAR uint32_t
 bits_of(float value)
 {
@@ -67,6 +75,7 @@ float_of(uint32_t bits)
     memcpy(&value, &bits, sizeof(value));
     return value;
 }
+#endif
 
 /* Functions that round to the nearest integer, ties to even. The result must be representable. */
 #ifdef __CUDACC__
@@ -75,6 +84,12 @@ SCALAR int32_t round_f64(double value) { return __double2int_rn(value); }
 SCALAR int64_t round_wide(double value) { return __double2ll_rn(value); }
 SCALAR double magnitude_of(double value) { return fabs(value); }
 SCALAR int leading_zeros(uint64_t value) { return __clzll((long long)value); }
+#elif defined(__OPENCL_C_VERSION__)
+SCALAR int32_t round_f32(float value) { return convert_int_rte(value); }
+SCALAR int32_t round_f64(double value) { return convert_int_rte(value); }
+SCALAR int64_t round_wide(double value) { return convert_long_rte(value); }
+SCALAR double magnitude_of(double value) { return fabs(value); }
+SCALAR int leading_zeros(uint64_t value) { return (int)clz(value); }
 #else
 #ifdef __clang__
 SCALAR int32_t round_f32(float value) { return (int32_t)__builtin_rintf(value); }

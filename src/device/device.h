@@ -55,6 +55,8 @@ enum {
     /* the device's copy engine walks the host's page tables, so copies accept pageable memory
      * without staging */
     FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
+    /* kernels cannot access pinned memory; only copies can */
+    FERRYI_DEVICE_PINNED_APART = 1u << 23,
 };
 
 struct ferryi_device_properties {
@@ -140,7 +142,7 @@ struct ferryi_device_ops {
      * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
     /* Returns who may access memory that the program allocated: a set of enum ferryi_memory_user.
-     */
+     * Fails with UNSUPPORTED if the driver does not report it. */
     ferry_status (*memory_users)(ferryi_device *device, const void *memory, unsigned *out);
     /* host_register page-locks host memory that is not registered yet, and fails with
      * FERRY_ERROR_CONFLICT if a part of it is. host_unregister undoes the registration. The caller
@@ -344,6 +346,9 @@ typedef struct ferryi_device_kind {
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
+    /* Fails with UNSUPPORTED if two open devices of this kind cannot be in one context. NULL if all
+     * can be. */
+    ferry_status (*check_pair)(ferryi_device *first, ferryi_device *second);
     bool made_up; /* whether devices of this kind are created on request. If so, "name:N" creates N
                      devices. If not, "name:K" selects device K, and "name:all" selects all devices
                    */
@@ -355,7 +360,8 @@ typedef struct ferryi_device_kind {
                                size_t *out_bytes, size_t *out_count);
 } ferryi_device_kind;
 
-extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind;
+extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind,
+    ferryi_opencl_kind;
 
 /* Adds a kind of device to the registry (devices.c). The registry has no lock, so only tests call
  * this function, and only before they create their first context. The built-in kinds are always

@@ -17,8 +17,8 @@
 #define ALL        (-2)
 
 static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind,
-                                                     &ferryi_cuda_kind};
-static size_t kind_count = 3;
+                                                     &ferryi_cuda_kind, &ferryi_opencl_kind};
+static size_t kind_count = 4;
 
 void
 ferryi_device_register(const ferryi_device_kind *kind)
@@ -123,6 +123,16 @@ struct opening {
     int count;
 };
 
+/* Fails if a new device cannot be in one context with a device of its kind that is already open. */
+static ferry_status
+check_pairs(const struct opening *opening, const ferryi_device_kind *kind, ferryi_device *device)
+{
+    for (int i = 0; i < opening->count && kind->check_pair; i++)
+        if (opening->kinds[i] == kind)
+            FERRYI_OR_RETURN(kind->check_pair(opening->devices[i], device));
+    return FERRY_OK;
+}
+
 static ferry_status
 open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
 {
@@ -130,7 +140,13 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "open devices \"%s\": more than %d devices in one context",
                            opening->spec, FERRYI_DEVICES_MAX);
-    ferry_status status = kind->open(ordinal, opening->config, &opening->devices[opening->count]);
+    ferryi_device **device = &opening->devices[opening->count];
+    ferry_status status = kind->open(ordinal, opening->config, device);
+    if (status == FERRY_OK) {
+        status = check_pairs(opening, kind, *device);
+        if (status != FERRY_OK)
+            (*device)->ops->close(*device);
+    }
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "open devices \"%s\": %s:%d", opening->spec, kind->name,
                               ordinal);
@@ -204,11 +220,12 @@ open_entry(struct opening *opening, const struct entry *entry)
 {
     const ferryi_device_kind *kind = find_kind(entry->name, entry->name_length);
     if (!kind)
-        return ferryi_fail(
-            FERRY_ERROR_NO_DEVICE,
-            "open devices \"%s\": there is no kind of device called \"%.*s\", only %s, %s and %s",
-            opening->spec, (int)entry->name_length, entry->name, ferryi_host_kind.name,
-            ferryi_emulated_kind.name, ferryi_cuda_kind.name);
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE,
+                           "open devices \"%s\": there is no kind of device called \"%.*s\", only "
+                           "%s, %s, %s and %s",
+                           opening->spec, (int)entry->name_length, entry->name,
+                           ferryi_host_kind.name, ferryi_emulated_kind.name, ferryi_cuda_kind.name,
+                           ferryi_opencl_kind.name);
     if (kind->made_up)
         return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
     if (entry->number == ALL)

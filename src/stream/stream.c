@@ -115,17 +115,17 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 }
 
 /*
- * Checks a native stream handle of the program that the context does not list yet. Only a CUDA
- * device can have such handles, because Ferry itself creates all streams of other devices. The
- * function queries the driver, which rejects the handle if it can detect that the handle is
- * invalid.
+ * Checks a native stream handle of the program that the context does not list yet. Only a device
+ * with a context of its driver can have such handles, because Ferry itself creates all streams of
+ * other devices. The function queries the driver, which rejects the handle if it can detect that
+ * the handle is invalid.
  */
 static ferry_status
 check_native(ferry_context *context, int place, void *native, void **out_scope)
 {
     ferryi_device *device = context->devices[place];
     bool capturing;
-    if (!device->default_is_null)
+    if (!device->properties.native_context)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "wrap a stream of %s: %p is no stream of this context",
                            context->names[place], native);

@@ -2,21 +2,34 @@
 #include "src/transfer/scatter.h"
 
 #include "src/transfer/scatter_cuda.h"
+#include "src/transfer/scatter_opencl.h"
 
 #define THREADS 128
 
-/* The image of the scatter kernel for each language of devices that have one. */
-static const struct image {
-    const void *code;
-    size_t bytes;
-} images[] = {[FERRY_LANGUAGE_CUDA] = {ferryi_scatter_cuda, sizeof(ferryi_scatter_cuda)}};
+/* The scatter kernel for each language of devices that have one: an image, or a text. */
+static const ferry_kernel_code codes[] = {
+    [FERRY_LANGUAGE_CUDA] = {.kind = FERRY_CODE_CUDA_IMAGE,
+                             .code = ferryi_scatter_cuda,
+                             .bytes = sizeof(ferryi_scatter_cuda)},
+    [FERRY_LANGUAGE_OPENCL] = {.kind = FERRY_CODE_OPENCL, .code = ferryi_scatter_opencl},
+};
 
 bool
 ferryi_scatter_may_run(const ferryi_device *device)
 {
     const size_t language = device->properties.language;
     return (device->capabilities & FERRY_CAN_LOAD_CODE) &&
-           language < sizeof(images) / sizeof(images[0]) && images[language].code;
+           !(device->capabilities & FERRYI_DEVICE_PINNED_APART) &&
+           language < sizeof(codes) / sizeof(codes[0]) && codes[language].code;
+}
+
+static ferry_status
+load_code(ferryi_device *device, void **out_module)
+{
+    const ferry_kernel_code *code = &codes[device->properties.language];
+    const struct ferryi_code_job job = {.name = "ferry_scatter", .code = code};
+    return code->bytes > 0 ? FERRYI_CALL(device, code_load, code->code, code->bytes, out_module)
+                           : FERRYI_CALL(device, code_build, &job, out_module);
 }
 
 /* Loads the scatter kernel on a device. Must be called at most once for each device. */
@@ -26,10 +39,9 @@ load(ferryi_engine *engine, int place)
 {
     ferryi_device *device = engine->devices[place];
     struct ferryi_port *port = &engine->ports[place];
-    const struct image *image = &images[device->properties.language];
     void *module = NULL, *function = NULL;
     port->scatter_asked = true;
-    ferry_status status = FERRYI_CALL(device, code_load, image->code, image->bytes, &module);
+    ferry_status status = load_code(device, &module);
     if (status == FERRY_OK) {
         port->scatter_module = module;
         status = FERRYI_CALL(device, code_function, module, "ferry_scatter", &function);

@@ -120,6 +120,41 @@ test_host_functions_run_in_stream_order(void **state)
     OK(suite_device(), stream_destroy, stream);
 }
 
+/* Threads that queue host functions on one stream at once. */
+struct callers {
+    void *stream;
+    atomic_int called;
+};
+
+static void
+count_call(void *opaque)
+{
+    atomic_fetch_add(&((struct callers *)opaque)->called, 1);
+}
+
+static void
+callers_main(void *opaque)
+{
+    struct callers *callers = opaque;
+    for (int i = 0; i < 100; i++)
+        OK(suite_device(), host_call, callers->stream, count_call, callers);
+}
+
+static void
+test_threads_call_host_functions_on_one_stream(void **state)
+{
+    (void)state;
+    struct callers callers = {.stream = new_stream(suite_device())};
+    ferryi_thread threads[4];
+    for (int i = 0; i < 4; i++)
+        assert_ok(ferryi_thread_start(&threads[i], "caller", callers_main, &callers), "thread");
+    for (int i = 0; i < 4; i++)
+        ferryi_thread_join(threads[i]);
+    OK(suite_device(), stream_synchronize, callers.stream);
+    assert_int_equal(atomic_load(&callers.called), 400);
+    OK(suite_device(), stream_destroy, callers.stream);
+}
+
 static void
 write_pattern_late(void *memory)
 {
@@ -659,6 +694,7 @@ const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(test_synchronize_waits_for_all_streams),
     cmocka_unit_test(test_stream_synchronize_waits_for_the_stream),
     cmocka_unit_test(test_host_functions_run_in_stream_order),
+    cmocka_unit_test(test_threads_call_host_functions_on_one_stream),
     cmocka_unit_test(test_later_work_waits_for_the_host_functions_return),
     cmocka_unit_test(test_new_streams_are_ordered_with_no_other),
     cmocka_unit_test(test_queued_work_of_a_destroyed_stream_still_runs),

@@ -23,6 +23,7 @@ VENDORS = {
     "cuda": (re.compile(r"nvrtc|\bNVRTC|\bPTX\b|\bptx\b|fatbin|\bcubins?\b|\bnvcc\b|\bcu[A-Z]\w+"),
              re.compile(r"^src/device/cuda/|_cuda\.(h|c|cu)$|\.cuh?$")),
     "hip": (re.compile(r"\bhip[A-Z]\w+|hiprtc|amdhip|\bROCm\b|\bgcnArchName\b"), re.compile(r"^src/device/hip/|_hip\.(h|c)$")),
+    "opencl": (re.compile(r"\bcl[A-Z]\w+|\b(?:FERRYI_)?CL_[A-Z]\w+"), re.compile(r"^src/device/opencl/")),
 }
 # Files of several vendors: nothing in them may be named for one. Everywhere else a vendor's name is a value.
 NEUTRAL = "src/device/gpu/"
@@ -84,7 +85,7 @@ def check_vendor_headers(root, sources):
         folder = f"src/device/{vendor}/"
         for path in sources:
             for _, target in includes(root, path):
-                if not path.startswith(folder) and target.startswith((folder, vendor)):
+                if not path.startswith(folder) and target.startswith((folder, vendor, *(["CL/"] if vendor == "opencl" else []))):
                     yield f"{path}: includes {target}; only {folder} may"
 
 
