@@ -90,6 +90,13 @@ def with_names(text, names, calls):
     return "".join([*made, text[at:]])
 
 
+def with_changes(text, changes):
+    """The text with other words in places of it: (begin, end, words), none inside another."""
+    for begin, end, words in sorted(changes, reverse=True):
+        text = text[:begin] + words + text[end:]
+    return text
+
+
 def called_names(text):
     """The names that a text calls, in the order of their first calls."""
     found = tokens(text)

@@ -3,6 +3,7 @@
 
 import os
 import re
+import textwrap
 
 from ferry_c import TYPE_WORDS, CodeError, called_names, parse_expression, tokens, with_names
 from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET, LITERAL_BYTES, OPENCL_SCALARS
@@ -15,7 +16,8 @@ from ferry_types import (BUILTIN_DIR, GEN_ABI, RESERVED, Checker, builtin_names,
 
 FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "constants", "functions", "kernels")
 FUNCTION_KEYS = ("name", "returns", "parameters", "body")
-KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "stencil", "fast", "options", "comment")
+KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "stencil", "count", "fast", "options", "comment")
+WORDS = ("whole", "one")  # between the access and the type
 ACCESSES = {"read": "FERRY_READ", "update": "FERRY_UPDATE", "overwrite": "FERRY_OVERWRITE"}
 REDUCTIONS = ("sum", "min", "max")
 RADIUS_LIMIT = 16
@@ -71,11 +73,17 @@ OPENCL = Dialect("opencl", kernel="__kernel void", function="static", scalars=OP
 class Parameter:
     """One parameter of a kernel. Attributes are what templates print."""
 
-    def __init__(self, name, element, access):
+    def __init__(self, name, element, access, word=""):
         self.name = name
         self.element = element
         self.access = access  # "" for a value
-        self.is_array = access != ""
+        self.whole = word == "whole"  # passed whole and indexed freely
+        self.one = word == "one"  # a value that the device reads from element 0 of a buffer
+        self.is_buffer = access != ""
+        self.is_array = self.is_buffer and not self.one
+        self.counts = self.is_array and not self.whole  # whether its length is that of the kernel
+        self.pointer = f"{name}_one_" if self.one else name
+        self.count_name = f"{name}_count_"
         self.is_read = access == "read"
         self.constant = ACCESSES.get(access, "FERRY_READ")
         self.host_type = element.c_type
@@ -83,16 +91,16 @@ class Parameter:
         self.overlap = ""  # the constant of <ferry/kernel.h>; "" where any is right
 
     def declared(self, c_type, memory=""):
-        if not self.is_array:
+        if not self.is_buffer:
             return f"{c_type} {self.name}"
-        return f"{memory}{'const ' if self.is_read else ''}{c_type} *{self.name}"
+        return f"{memory}{'const ' if self.is_read else ''}{c_type} *{self.pointer}"
 
     def declared_in(self, dialect):
         return self.declared(dialect.scalar(self.element), dialect.memory)
 
     @property
     def launched(self):
-        return f"{self.element.handle if self.is_array else self.element.c_type} {self.name}"
+        return f"{self.element.handle if self.is_buffer else self.element.c_type} {self.name}"
 
 
 class Kernel:
@@ -105,6 +113,8 @@ class Kernel:
         self.parameters = parameters
         self.form = form
         self.arrays = [parameter for parameter in parameters if parameter.is_array]
+        self.counting = [parameter for parameter in parameters if parameter.counts]
+        self.has_count = False  # whether the launch takes the count
         self.each = each
         self.text = None  # what ferry_rules.py found in it
         self.comment = ""
@@ -123,14 +133,19 @@ class Kernel:
         return {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
 
     def finish(self):
-        sizes = {"map": ["n_"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n_"]}[self.form]
-        self.sizes = sizes
-        self.parameter_count = len(self.parameters) + (1 if self.form == "reduction" else 0) + len(sizes)
+        self.counted = [parameter for parameter in self.parameters if parameter.name in self.text.counted]
+        self.sizes = [*{"map": ["n_"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n_"]}[self.form],
+                      *(parameter.count_name for parameter in self.counted)]
+        self.parameter_count = len(self.parameters) + (1 if self.form == "reduction" else 0) + len(self.sizes)
+        self.ones = [parameter for parameter in self.parameters if parameter.one]
+        # Elements that write the same one must not run at once, and the compiler must not take them for independent.
+        self.scatters = any(parameter.whole and not parameter.is_read for parameter in self.parameters)
+        self.described = textwrap.wrap(" ".join(filter(None, self._sentences())), 96, break_long_words=False)
         self.helpers = self.owner.helpers_of(self.text)
-        words = {token.text for token in tokens(self.each)}
+        words = {token.text for token in tokens(self.text.text)}
         self.unused = [parameter for parameter in self.parameters if parameter.name not in words]
         self.host_each = indented(self.owner.spelled(self.text, self.owner.host_constants))
-        self.reads = [parameter for parameter in self.arrays if parameter.is_read]
+        self.reads = [parameter for parameter in self.counting if parameter.is_read]
         self.cuda_text = self._text(CUDA, "".join(helper.in_cuda() for helper in self.helpers),
                                     self.owner.spelled(self.text, self.owner.cuda_constants))
         self.text_lines = c_string_lines(self.cuda_text)
@@ -141,14 +156,33 @@ class Kernel:
         self.is_opencl_long = len(self.opencl_text) > LITERAL_BYTES
         # A compiler refuses options of another, so that CUDA source with options is not HIP source too.
         self.has_hip = bool(self.options["cuda"] or self.options["hip"])
-        for parameter in self.arrays if self.form != "reduction" else ():
-            apart = self.form == "stencil" and parameter.is_read or parameter.name in self.text.gathered
+        for parameter in self.parameters if self.form != "reduction" else ():
+            if not parameter.is_buffer:
+                continue
+            apart = self.form == "stencil" and parameter.is_read or not parameter.counts
             parameter.overlap = "FERRY_OVERLAP_NONE" if apart else "FERRY_OVERLAP_SAME"
         if self.form == "reduction":
             self.into_text = self._into_text(CUDA)
             self.into_lines = c_string_lines(self.into_text)
             self.into_opencl_text = "" if self.no_opencl else self._into_text(OPENCL)
             self.into_opencl_lines = c_string_lines(self.into_opencl_text)
+
+    def _sentences(self):
+        """What the comment of the launch says of the count, of whole arrays and of overlaps."""
+        counting, apart = listed(self.counting, "and"), [one for one in self.parameters if one.is_buffer and not one.counts]
+        where = "the indices [0, count)" if self.has_count else f"every element of {counting}" if apart else "every element of the arrays"
+        if self.form == "map":
+            yield f"Queues {self.name} on the stream, for {where}."
+        if self.has_count and self.counting:
+            yield f"It uses the first `count` elements of {counting}."
+        elif not self.has_count and self.form != "stencil":
+            yield f"{counting if apart else 'The arrays'} must have equal counts." if len(self.counting) > 1 or not apart else ""
+        for one in apart:
+            yield f"The value of `{one.name}` is its first element when the device runs the kernel." if one.one else f"All of `{one.name}` is passed."
+        if self.form == "map":
+            if apart:
+                yield f"An array that is written must not overlap {listed(apart, 'or')}."
+            yield "The same array may be passed several times. The launch refuses other overlaps with an array that is written."
 
     def combined(self, left, right):
         if self.reduction == "sum":
@@ -189,8 +223,8 @@ class Kernel:
         if self.form == "reduction":
             scalar = dialect.scalar(self.result)
             head = dialect.head(self.sym, declarations + [f"{dialect.memory}{scalar} *partial_"] + sizes)
-            return helpers + head + self._tree_text(dialect, f"({scalar})({each})", f"partial_[{dialect.block}]")
-        head = dialect.head(self.sym, declarations + sizes)
+            return helpers + head + self._ones_text(dialect) + self._tree_text(dialect, f"({scalar})({each})", f"partial_[{dialect.block}]")
+        head = dialect.head(self.sym, declarations + sizes) + self._ones_text(dialect)
         if self.form == "map":
             return helpers + head + dialect.strided("i", "n_") + indented(each, 8) + "    }\n}\n"
         near = (f"{dialect.function} size_t near_(size_t at, int step, size_t end)\n{{\n"
@@ -201,6 +235,9 @@ class Kernel:
         return (helpers + near + macros + head + dialect.strided("i", "count * columns")
                 + "        const size_t row = first + i / columns, column = i % columns;\n        (void)row; (void)column;\n"
                 + indented(each, 8) + "    }\n}\n")
+
+    def _ones_text(self, dialect):
+        return "".join(f"    const {dialect.value(one.element)} {one.name} = {one.pointer}[0];\n    (void){one.name};\n" for one in self.ones)
 
     def _into_text(self, dialect):
         scalar = dialect.scalar(self.result)
@@ -285,6 +322,12 @@ class Function:
     def _in(self, dialect, body):
         declared = ", ".join(f"{dialect.value(parameter.element)} {parameter.name}" for parameter in self.parameters)
         return f"{dialect.function} {dialect.value(self.result)}\n{self.called}({declared})\n{{\n{indented(body, 4)}}}\n"
+
+
+def listed(parameters, word):
+    """The names of parameters, as a text lists them."""
+    names = [f"`{parameter.name}`" for parameter in parameters]
+    return ", ".join(names[:-1]) + (f" {word} " if len(names) > 1 else "") + names[-1] if names else ""
 
 
 def is_exact(name):
@@ -446,7 +489,7 @@ class KernelChecker(Checker):
             name = self.function_name(entry, where, owner)
             parameters = self.parameters(entry, where, owner, "function")
             for at, parameter in enumerate(parameters):
-                if parameter.is_array:
+                if parameter.is_buffer:
                     self.fail(f"{where}parameters[{at}]", f"is an array; expected 'TYPE NAME', a value, such as '{parameter.element.c_type} "
                               f"{parameter.name}'")
             result = self.element(where + "returns", self.text("returns", "the type of the result", entry, where), owner)
@@ -467,7 +510,7 @@ class KernelChecker(Checker):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near":
+        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name in ("near", "count"):
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")
@@ -506,6 +549,7 @@ class KernelChecker(Checker):
         form = "map" if not forms else "stencil" if forms[0] == "stencil" else "reduction"
         kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
                         self.code("each", entry, where, "what is done for each element"))
+        kernel.has_count = self.has_count(entry, where, form)
         self.form(kernel, entry, where, forms)
         kernel.where = where + "each"
         kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner)
@@ -557,9 +601,19 @@ class KernelChecker(Checker):
             self.fail(where + "each", "does not end with ';'; expected statements such as 'z[i] = x[i] + y[i];'")
         if not kernel.arrays:
             self.fail(where + "parameters", "has no array; expected at least one")
+        if not kernel.counting and not kernel.has_count and kernel.form != "stencil":
+            self.fail(where + "parameters", "has no array that gives the count; expected one without 'whole' and 'one', or '\"count\": true' for a "
+                      "launch that takes it")
         if kernel.form == "stencil":
             kernel.radius = self.integer("stencil", 1, RADIUS_LIMIT, entry, where)
             self.check_steps(kernel, where)
+
+    def has_count(self, entry, where, form):
+        """Whether the launch has an argument of how many elements there are."""
+        found = self.value("count", bool, "true or false", entry, where) if "count" in entry else False
+        if found and form == "stencil":
+            self.fail(where + "count", "stands beside 'stencil', whose launch takes rows and columns; expected one of the two")
+        return found
 
     def check_structs(self, kernel, where):
         """CUDA sources know the structs of the kernel's own parameters."""
@@ -573,7 +627,7 @@ class KernelChecker(Checker):
     def check_steps(self, kernel, where):
         """A stencil says with literal numbers which neighbours it reads."""
         found = tokens(kernel.each)
-        names = {parameter.name for parameter in kernel.arrays if parameter.is_read}
+        names = {parameter.name for parameter in kernel.counting if parameter.is_read}
         for at, token in enumerate(found[:-1]):
             if token.text not in names or found[at + 1].text != "(" or at and found[at - 1].text in (".", "->"):
                 continue
@@ -592,7 +646,7 @@ class KernelChecker(Checker):
             parameter = self.parameter(text, f"{where}parameters[{index}]", owner)
             if parameter.name in owner.functions and form != "function" or parameter.name in owner.constants:
                 self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', one of 'functions' or 'constants'; expected another name")
-            if parameter.name in (*INDICES[form], *LAUNCH_NAMES[form]):
+            if parameter.name in (*INDICES[form], *LAUNCH_NAMES[form], *(("count",) if entry.get("count") is True else ())):
                 self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', which the generated code uses; expected another name")
             if any(parameter.name == other.name for other in found):
                 self.fail(f"{where}parameters[{index}]", f"'{parameter.name}' is listed twice")
@@ -600,16 +654,22 @@ class KernelChecker(Checker):
         return found
 
     def parameter(self, text, where, owner):
-        what = "'TYPE NAME' for a value, or 'read', 'update' or 'overwrite' before it for an array"
+        what = ("'TYPE NAME' for a value, or 'read', 'update' or 'overwrite' before it for an array, perhaps with 'whole', or 'read one' for a value in "
+                "a buffer")
         words = text.split() if type(text) is str else []
         if len(words) < 2:
             self.fail(where, f"is {text!r}; expected {what}")
         access = words.pop(0) if words[0] in ACCESSES else ""
+        word = words.pop(0) if access and words[0] in WORDS and len(words) > 2 else ""
         name, c_type = words[-1], " ".join(words[:-1])
         self.check_free_name(where, name, owner)
         if c_type not in owner.types and not access and nearest(words[0], ACCESSES) and " ".join(words[1:-1]) in owner.types:
             self.fail(where, f"is '{text}'; {nearest(words[0], ACCESSES)}expected {what}")
-        return Parameter(name, self.element(where, c_type, owner), access)
+        if c_type not in owner.types and access and len(words) > 2 and " ".join(words[1:-1]) in owner.types:
+            self.fail(where, f"is '{text}'; {nearest(words[0], WORDS)}expected {what}")
+        if word == "one" and access != "read":
+            self.fail(where, f"is '{text}'; expected 'read one {c_type} {name}', because a kernel only reads a value")
+        return Parameter(name, self.element(where, c_type, owner), access, word)
 
     def check_free_name(self, where, name, owner):
         """Refuses what cannot be the name of a parameter or a variable in every language, or beside generated code."""
@@ -636,7 +696,7 @@ class KernelChecker(Checker):
                 self.fail(where, f"is called '{name}'; expected a C identifier that begins with a letter")
             owner.constants = found
             self.check_free_name(where, name, owner)
-            if name in ("i", "n") or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
+            if name in ("i", "n", "count") or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
                 self.fail(where, f"is called '{name}', which has a meaning in every text; expected another name")
             found[name] = self.constant(where, value, found)
         return found

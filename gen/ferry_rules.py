@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: MIT
 """What the text of a kernel or of a function may hold, so that it means the same on the host and on every device."""
 
-from ferry_c import CodeError, parse_expression, parse_statements
+from ferry_c import CodeError, parse_expression, parse_statements, with_changes
 from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
 
 INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "function": ()}
 
 
 class Text:
-    """One checked text. `gathered` are the read arrays of which it reads other elements than that of `i`; `unknown` are names
-    that nothing in the file defines, each with what a message says of it; `locals` are the names that it declares."""
+    """One checked text. `unknown` are names that nothing in the file defines, each with what a message says of it; `locals` are the
+    names that it declares; `counted` are the whole arrays whose length it uses."""
 
     def __init__(self, text, form, parameters, known, types):
         self.text = text
         self.form = form
         self.parameters = {parameter.name: parameter for parameter in parameters}
         self.known = known  # names of functions and constants of the file, and of C functions
-        self.gathered, self.locals, self.unknown, self.called = set(), {}, {}, set()
+        self.counted, self.locals, self.unknown, self.called = set(), {}, {}, set()
+        self.changes = []  # (begin, end, what the generated code has there instead)
         self.types = types
 
     def check(self):
         """Raises CodeError."""
-        parse = parse_expression if self.form == "reduction" else parse_statements
-        self.root, parser = parse(self.text, self.types)
+        parser = self.parse()
         self.has_pointers = parser.has_pointers
         for name in parser.unknown_types:
             self.unknown[name] = (f"names the type '{name}', which is no scalar of C, no built-in type and none of 'types', and types of C headers "
@@ -31,10 +31,20 @@ class Text:
         walk.visit(self.root)
         for name, parameter in self.parameters.items():
             if parameter.access == "overwrite" and self.form != "function" and name not in walk.written:
+                if parameter.whole and name in walk.touched:
+                    continue  # which elements it writes depends on the data
                 where = "on every path" if name in walk.touched else "anywhere"
                 raise CodeError(f"does not write '{name}[i]' {where}; expected '{name}[i] = ...' for every element of an 'overwrite' array, or "
                                 "'update' in its place")
+        if self.changes:
+            self.text = with_changes(self.text, self.changes)
+            self.parse()
         return self
+
+    def parse(self):
+        parse = parse_expression if self.form == "reduction" else parse_statements
+        self.root, parser = parse(self.text, self.types)
+        return parser
 
 
 class Walk:
@@ -136,15 +146,23 @@ class Walk:
                 f"uses '{name}', which neither 'constants' nor anything else in this file defines, and macros and enumerators of C headers exist on the "
                 "host alone"))
         elif parameter.is_array:
-            self.whole_array(parameter)
+            self.array(parameter)
 
-    def whole_array(self, parameter):
+    def array(self, parameter):
+        """Checks an array that is used without an index."""
+        if parameter.whole and parameter.is_read:
+            return
+        if parameter.whole:
+            raise CodeError(f"uses '{parameter.name}' without an index; expected an element of it, such as '{parameter.name}[i]', because the "
+                            "array is written")
         if self.text.form == "stencil" and parameter.is_read:
             raise CodeError(f"uses '{parameter.name}' without steps; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
-        if not parameter.is_read:
-            raise CodeError(f"uses '{parameter.name}' without '[i]'; expected '{parameter.name}[i]' alone, because the elements of an array that "
-                            "is written are computed in any order, on a device all at once")
-        self.text.gathered.add(parameter.name)
+        raise CodeError(f"uses '{parameter.name}' without '[i]'; {self.alone(parameter)}")
+
+    @staticmethod
+    def alone(parameter):
+        return (f"expected '{parameter.name}[i]' alone, or '{parameter.access} whole {parameter.element.c_type} {parameter.name}' for an array "
+                "that is indexed freely")
 
     def element(self, node):
         """The array of which `node` is an element; None for other nodes. Checks its index, and visits it."""
@@ -153,19 +171,18 @@ class Walk:
             return None
         index = node.parts[1]
         self.visit(index)
+        if parameter.whole:
+            return parameter
         if self.text.form == "stencil" and parameter.is_read:
             raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
         if index.kind == "name" and index.token.text == "i":
             return parameter
-        if not parameter.is_read:
-            raise CodeError(f"uses '{self.source(node)}'; expected '{parameter.name}[i]' alone, because the elements of an array that is written "
-                            "are computed in any order, on a device all at once")
-        self.text.gathered.add(parameter.name)
-        return parameter
+        raise CodeError(f"uses '{self.source(node)}'; {self.alone(parameter)}")
 
     def read(self, parameter):
         if parameter.access == "overwrite" and parameter.name not in self.written:
-            raise CodeError(f"reads '{parameter.name}[i]' before it is written, and an 'overwrite' array has no values before; expected "
+            at = "" if parameter.whole else "[i]"
+            raise CodeError(f"reads '{parameter.name}{at}' before it is written, and an 'overwrite' array has no values before; expected "
                             f"'{parameter.name}[i] = ...' first, or 'update' in its place")
 
     def visit_index(self, node):
@@ -234,17 +251,18 @@ class Walk:
     def address(self, target):
         root = self.root(target)
         parameter = self.element(root)
-        if parameter and not parameter.is_read:
-            raise CodeError(f"takes the address of '{self.source(target)}', an element of an array that is written; expected the element itself, "
-                            "or the address of a variable of the text's own")
-        if parameter:
-            self.text.gathered.add(parameter.name)
-        else:
+        if parameter and not (parameter.whole and parameter.is_read):
+            raise CodeError(f"takes the address of '{self.source(target)}'; expected the element itself, or the address of a variable of the "
+                            "text's own, or of an element of a 'read whole' array")
+        if not parameter:
             self.visit(root)
 
     def visit_call(self, node):
         called, *arguments = node.parts
         parameter = self.parameter(called)
+        if called.kind == "name" and called.token.text == "count" and not parameter and not self.is_local("count"):
+            self.count(node, arguments)
+            return
         for argument in arguments if not (parameter and parameter.is_array) else ():
             self.visit(argument)
         if called.kind != "name":
@@ -254,8 +272,16 @@ class Walk:
         elif not self.is_local(called.token.text):
             self.function(called.token.text)
 
+    def count(self, node, arguments):
+        """count(NAME), the length of a whole array."""
+        array = self.parameter(arguments[0]) if len(arguments) == 1 else None
+        if array is None or not array.whole or self.text.form == "function":
+            raise CodeError(f"holds '{self.source(node)}'; expected 'count(NAME)' of an array that is 'whole'; that of all others is 'n'")
+        self.text.counted.add(array.name)
+        self.text.changes.append((node.begin, node.end, array.count_name))
+
     def neighbour(self, parameter, node):
-        if not parameter.is_array or self.text.form != "stencil":
+        if not parameter.is_array or parameter.whole or self.text.form != "stencil":
             raise CodeError(f"calls '{parameter.name}', a parameter; expected a function")
         if not parameter.is_read:
             raise CodeError(f"calls '{parameter.name}', which the stencil writes; expected '{parameter.name}[i]' for the cell, and neighbours of "

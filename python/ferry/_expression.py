@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import re
 import threading
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 Types = Union[Sequence[Union[str, "os.PathLike[str]"]], Mapping[str, Any]]
 
+_ACCESSES = ("read", "update", "overwrite")
 _VARIABLE = re.compile(r"[A-Z]")
 _PREFIX = "py"
 _KEPT = 500  # host functions in the cache, of 20 KB each
@@ -206,10 +208,10 @@ def _host_functions(file: Any, kernel: Any, folders: Sequence[str]) -> list[_Hos
     renderer = _renderer()
     source = renderer.render("kernels.h.j2", k=file)
     headers = {found.header: renderer.render("typed.h.j2", t=found) for found in file.types.values() if found.prefix != "ferry"}
-    arrays = [parameter.is_array for parameter in kernel.parameters]
-    entries = {kernel.sym: [*arrays, False]}
+    arrays, sizes = [parameter.is_buffer for parameter in kernel.parameters], [False] * len(kernel.sizes)
+    entries = {kernel.sym: [*arrays, *sizes]}
     if kernel.result:
-        entries = {kernel.sym: [*arrays, True, False], kernel.sym + "_into": [True, True, False]}
+        entries = {kernel.sym: [*arrays, True, *sizes], kernel.sym + "_into": [True, True, False]}
     for name, kinds in entries.items():
         values = ", ".join(f"&pointers[{index}]" if is_array else f"pointers[{index}]" for index, is_array in enumerate(kinds))
         source += (f"\nint32_t {name}_compiled(void **pointers, size_t *counts);\n"
@@ -224,11 +226,11 @@ class _Expression:
 
     def __init__(self, parameters: str | Sequence[str], each: str | Sequence[str], entry: dict[str, Any], name: str,
                  functions: Sequence[dict[str, Any]], types: Types, include: Sequence[str],
-                 folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], context: Context | None) -> None:
+                 folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], count: bool, context: Context | None) -> None:
         listed = parameters.split(",") if isinstance(parameters, str) else list(parameters)
         self._words = [text.split() if isinstance(text, str) else [] for text in listed]
         self._each = each if isinstance(each, str) else list(each)
-        self._entry = {**entry, "name": name, **({"fast": True} if fast else {}), **({"options": list(options)} if options else {})}
+        self._entry = {**entry, "name": name, **({"fast": True} if fast else {}), **({"count": True} if count else {}), **({"options": list(options)} if options else {})}
         self._file: dict[str, Any] = {"ferry": 1, "prefix": _PREFIX, "header": "kernels.h", "kernels": []}
         if functions:
             self._file["functions"] = list(functions)
@@ -242,11 +244,15 @@ class _Expression:
         self.name = name
         self.context = context_of(context)
         self._variables = sorted({word for words in self._words for word in words[:-1] if _VARIABLE.fullmatch(word)})
-        arrays = {words[1] for words in self._words if len(words) == 3 and words[0] in ("read", "update", "overwrite")}
+        arrays = {_type_of(words)[0] for words in self._words if words and words[0] in _ACCESSES and len(_type_of(words)) == 1}
         for variable in self._variables:
             if variable not in arrays:
                 raise _ferry.ArgumentError(f"{name}: the type {variable} is that of no array, so that no call can name it")
-        self._accesses = [words[0] if words and words[0] in ("read", "update", "overwrite") else "" for words in self._words]
+        self._accesses = [words[0] if words and words[0] in _ACCESSES else "" for words in self._words]
+        # Arrays that are passed whole, and values that stand in arrays, have shapes of their own.
+        self._counts = [bool(access) and not _word_of(words) for words, access in zip(self._words, self._accesses)]
+        self._takes_count = bool(count)
+        self._counted: list[int] = []  # the parameters whose lengths the text uses
         if not self._variables:
             self._kernels({})
         else:
@@ -297,12 +303,15 @@ class _Expression:
         # A device that runs no host function needs none.
         needed = any(place.language == "" for place in self.context.places[1:])
         hosts: list[Any] = _host_functions(file, kernel, folders) if needed else [None, None]
-        listed: list[Any] = [(parameter.access, element_of_file(parameter.element), parameter.name) for parameter in kernel.parameters]
-        for parameter, (_, kind, _) in zip(kernel.parameters, listed):
+        overlaps = {"": 0, "FERRY_OVERLAP_SAME": 1, "FERRY_OVERLAP_NONE": 2}
+        listed: list[Any] = [(parameter.access, element_of_file(parameter.element), parameter.name, overlaps[parameter.overlap])
+                             for parameter in kernel.parameters]
+        self._counted = [kernel.parameters.index(parameter) for parameter in kernel.counted]
+        for parameter, (_, kind, _, _) in zip(kernel.parameters, listed):
             if parameter.element.prefix == _PREFIX and parameter.element.name in self._structs:
                 self._own[kind] = self._structs[parameter.element.name]
         result = element_of_file(kernel.result) if kernel.result else None
-        first = listed + ([("overwrite", result)] if result else []) + ["size_t n"]
+        first = listed + ([("overwrite", result)] if result else []) + ["size_t n"] * len(kernel.sizes)
         made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options["cuda"],
                        opencl_source=kernel.opencl_text or None, opencl_options=kernel.options["opencl"] if kernel.opencl_text else (),
                        exact=kernel.exact, parameters=first, context=self.context)]
@@ -337,14 +346,41 @@ class _Expression:
             raise _ferry.ArgumentError(f"{self.name}: no array says what {missing[0]} is")
         return bound
 
-    def _first(self, arguments: Sequence[Any]) -> Array:
-        """The array whose shape all others must have."""
+    def _count_of(self, arguments: Sequence[Any], count: int | None) -> tuple[int, Array | None]:
+        """The number of elements of a call, and the array whose shape all others must have."""
+        if self._takes_count != (count is not None):
+            raise _ferry.ArgumentError(f"{self.name}: " + ("a call needs count=, the number of elements" if self._takes_count else
+                                                           "count= is for kernels that were made with count=True"))
+        arrays = self._arrays(arguments)
+        if count is None:
+            first = self._first(arrays)
+            return first.size, first
+        number = operator.index(count)
+        if number < 0:
+            raise _ferry.SizeError(f"{self.name}: {number} is no count")
+        for name, value in arrays:
+            if value.size < number:
+                raise _ferry.RangeError(f"{self.name}: {name} has {value.size} elements, and the count is {number}")
+        return number, None
+
+    def _arrays(self, arguments: Sequence[Any]) -> list[tuple[str, Array]]:
+        """The arrays of a call of which each element uses its own one."""
         arrays = []
-        for words, access, value in zip(self._words, self._accesses, arguments):
-            if access:
-                if not isinstance(value, Array):
-                    raise _ferry.WrongTypeError(f"{self.name}: {words[-1]} must be a ferry.Array")
+        for words, access, counts, value in zip(self._words, self._accesses, self._counts, arguments):
+            if access and not isinstance(value, Array):
+                raise _ferry.WrongTypeError(f"{self.name}: {words[-1]} must be a ferry.Array")
+            if counts:
                 arrays.append((words[-1], value))
+            elif access and _word_of(words) == "one" and value.size == 0:
+                raise _ferry.RangeError(f"{self.name}: {words[-1]} has no element")
+        return arrays
+
+    def _sizes_of(self, count: int, arguments: Sequence[Any]) -> list[int]:
+        """The last arguments of a launch: the count, and those of whole arrays that the text uses."""
+        return [count, *(arguments[index].size for index in self._counted)]
+
+    def _first(self, arrays: Sequence[tuple[str, Array]]) -> Array:
+        """The array whose shape all others must have."""
         if not arrays:
             raise _ferry.ArgumentError(f"{self.name} needs an array")
         for name, value in arrays[1:]:
@@ -364,8 +400,13 @@ class _Expression:
         return f"<ferry.{type(self).__name__} {self.name}({', '.join(' '.join(words) for words in self._words)})>"
 
 
+def _word_of(words: list[str]) -> str:
+    """The word between the access and the type, as ferry-gen reads it."""
+    return words[1] if len(words) > 3 and words[0] in _ACCESSES and words[1] in ("whole", "one") else ""
+
+
 def _type_of(words: list[str]) -> list[str]:
-    return words[1:-1] if words and words[0] in ("read", "update", "overwrite") else words[:-1]
+    return words[1 + bool(_word_of(words)):-1] if words and words[0] in _ACCESSES else words[:-1]
 
 
 def _name_of_element(kind: Element) -> str:
@@ -379,18 +420,21 @@ def _name_of_element(kind: Element) -> str:
 class Elementwise(_Expression):
     """A kernel of elementwise(), which a call runs for each element of its arrays."""
 
-    def __call__(self, *arguments: Any, stream: Stream | None = None) -> Any:
-        """Queue the kernel. Overwritten arrays at the end may be left out: new ones are made. Return the overwritten arrays."""
-        first_given = self._first(arguments)
-        missing = self._accesses[len(arguments):]
-        if len(arguments) > len(self._words) or any(access != "overwrite" for access in missing):
+    def __call__(self, *arguments: Any, stream: Stream | None = None, count: int | None = None) -> Any:
+        """Queue the kernel. Overwritten arrays at the end may be left out: new ones are made. Return the overwritten arrays. `count` is
+        the number of elements of a kernel that was made with count=True."""
+        number, first_given = self._count_of(arguments, count)
+        missing = range(len(arguments), len(self._words))
+        if len(arguments) > len(self._words) or any(self._accesses[at] != "overwrite" or not self._counts[at] for at in missing):
             raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
         bound = self._bind(arguments)
         kernel, = self._kernels(bound)
-        made = [self._like(first_given, self._own.get(kind, kind)) for _, kind in kernel.parameters[len(arguments):-1]]
+        kinds = [kernel.parameters[at][1] for at in missing]
+        made = [self._like(first_given, self._own.get(kind, kind)) if first_given is not None else
+                empty(number, self._own.get(kind, kind), context=self.context) for kind in kinds]
         values = [*arguments, *made]
-        if first_given.size:
-            kernel(stream, grid(first_given.size), *self._in_memory_order(values), first_given.size)
+        if number:
+            kernel(stream, grid(number), *self._in_memory_order(values), *self._sizes_of(number, values))
         written = [value for value, access in zip(values, self._accesses) if access == "overwrite"]
         return written[0] if len(written) == 1 else tuple(written) or None
 
@@ -404,11 +448,12 @@ class Elementwise(_Expression):
 class Reduction(_Expression):
     """A kernel of reduction(), which a call runs to get one number of all elements."""
 
-    def __call__(self, *arguments: Any, stream: Stream | None = None, out: Array | None = None) -> Any:
-        """Return the number, or queue the work that writes it to the first element of `out`, and return `out`."""
+    def __call__(self, *arguments: Any, stream: Stream | None = None, out: Array | None = None, count: int | None = None) -> Any:
+        """Return the number, or queue the work that writes it to the first element of `out`, and return `out`. `count` is the number of
+        elements of a kernel that was made with count=True."""
         if len(arguments) != len(self._words):
             raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
-        count = self._first(arguments).size
+        number, _ = self._count_of(arguments, count)
         if out is not None and not isinstance(out, Array):
             raise _ferry.WrongTypeError(f"{self.name}: out must be a ferry.Array")
         if out is not None and out.size == 0:
@@ -416,10 +461,10 @@ class Reduction(_Expression):
         first, second = self._kernels(self._bind(arguments))
         kind = second.parameters[1][1]
         # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
-        blocks = min(count // 1024 + 1, 1024)
+        blocks = min(number // 1024 + 1, 1024)
         partial = empty(blocks, kind, context=self.context)
         result = empty(1, kind, context=self.context) if out is None else out.reshape(-1)[:1]
-        first(stream, grid(blocks * 256), *self._in_memory_order(arguments), partial, count)
+        first(stream, grid(blocks * 256), *self._in_memory_order(arguments), partial, *self._sizes_of(number, arguments))
         second(stream, grid(256), partial, result, blocks)
         return result.item() if out is None else out
 
@@ -427,13 +472,14 @@ class Reduction(_Expression):
 def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str = "kernel",
                 functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-                context: Context | None = None) -> Elementwise:
+                count: bool = False, context: Context | None = None) -> Elementwise:
     """Return a kernel that runs statements for each element, on CUDA devices and on all others.
 
     `parameters` are as in a file of `ferry-gen kernels`: "read double x", "update double y", "overwrite double z" are
     arrays, and "double a" is a value. A type is one of C, one of NumPy such as "f4", or a capital letter, which stands
     for the number that the arrays of a call have. `each` is statements in the part of C that is also CUDA, where i is
-    the index. `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
+    the index. "read whole double t" is an array of any shape that is indexed freely, with count(t) elements, and "read one double a" a
+    value in the first element of an array. With `count` a call says the number of elements, as in kernel(x, count=10). `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
     files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
 
     On CUDA devices the source is compiled with NVRTC. Everywhere else the C compiler `cc`, or that of the variable CC,
@@ -446,13 +492,13 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     >>> axpy(10, x, x).tolist()
     [11.0, 22.0]
     """
-    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, context)
+    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, count, context)
 
 
 def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str = "reduction",
               functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
               include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-              context: Context | None = None) -> Reduction:
+              count: bool = False, context: Context | None = None) -> Reduction:
     """Return a kernel that computes one number of all elements.
 
     `each` is one expression, whose values of type `dtype` are combined by `combine`: "sum", "min" or "max". The other
@@ -467,4 +513,4 @@ def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", 
     """
     if combine not in ("sum", "min", "max"):
         raise _ferry.ArgumentError(f"combine is sum, min or max, not {combine!r}")
-    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, context)
+    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, count, context)

@@ -154,7 +154,7 @@ class Access:
 
 class Kernel:
     def __new__(cls, context: Context, name: str, source: str | None, image: bytes | None, options: list[str],
-                opencl_source: str | None, opencl_options: list[str], exact: bool, parameters: list[tuple[int, Element | None]], labels: list[str], function: Callable[..., object] | None,
+                opencl_source: str | None, opencl_options: list[str], exact: bool, parameters: list[tuple[int, Element | None, int, str | None]], labels: list[str], function: Callable[..., object] | None,
                 address: tuple[int, object] | None, /) -> Self: ...
     @property
     def name(self) -> str: ...

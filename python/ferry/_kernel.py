@@ -50,21 +50,22 @@ def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
 _grid_of = grid
 
 
-def _parameter(text: str) -> tuple[int, Any, str]:
-    """(access, element, name) of a parameter such as "read f4 x" or "f4 a"; None is the element of a size."""
+def _parameter(text: str) -> tuple[int, Any, str, int]:
+    """(access, element, name, overlap) of a parameter such as "read f4 x" or "f4 a"; None is the element of a size."""
     words = text.split()
     access = _ACCESS.get(words[0], 0) if words else 0
     if not 1 <= len(words) - bool(access) <= 2:
         raise _ferry.ArgumentError(f"a parameter is \"[read|update|overwrite] type [name]\", not {text!r}")
     name = words[1 if access else 0]
-    return access, None if name == "size_t" and not access else element(name), " ".join(words[1 + bool(access):])
+    return access, None if name == "size_t" and not access else element(name), " ".join(words[1 + bool(access):]), 0
 
 
-def _triple(item: Any) -> tuple[int, Any, str]:
-    """(access, element, name) of a parameter that is a tuple, perhaps without a name."""
-    if not isinstance(item, tuple) or not 2 <= len(item) <= 3 or item[0] not in ("", None, *_ACCESS):
+def _given(item: Any) -> tuple[int, Any, str, int]:
+    """(access, element, name, overlap) of a parameter that is a tuple, perhaps without a name. Those of kernels from an expression say
+    with a number of ferry_overlap how far they may overlap others."""
+    if not isinstance(item, tuple) or not 2 <= len(item) <= 4 or item[0] not in ("", None, *_ACCESS):
         raise _ferry.ArgumentError(f"a parameter is a text, or a tuple of an access, an element and a name, not {item!r}")
-    return _ACCESS[item[0]] if item[0] else 0, element(item[1]), str(item[2]) if len(item) == 3 else ""
+    return _ACCESS[item[0]] if item[0] else 0, element(item[1]), str(item[2]) if len(item) > 2 else "", item[3] if len(item) > 3 else 0
 
 
 def _text_of(what: str, text: Any) -> str:
@@ -115,7 +116,7 @@ class Kernel(_ferry.Kernel):
                 host: Callable[..., object] | None = None, options: Sequence[str] = (), opencl_source: str | None = None,
                 opencl_options: Sequence[str] = (), exact: bool = False, context: Context | None = None) -> Self:
         context = context_of(context)
-        listed = [_parameter(item) if isinstance(item, str) else _triple(item) for item in parameters]
+        listed = [_parameter(item) if isinstance(item, str) else _given(item) for item in parameters]
         _text_of("the name", name)
         for option in (*options, *opencl_options):
             _text_of("an option of the compiler", option)
@@ -133,13 +134,12 @@ class Kernel(_ferry.Kernel):
             raise _ferry.ArgumentError(f"Kernel {name!r}: the compiled host function has the address 0")
         if address is not None and len(listed) > 64:
             raise _ferry.ArgumentError(f"Kernel {name!r}: a compiled host function takes at most 64 arguments")
-        labels = [label or f"argument {index}" for index, (_, _, label) in enumerate(listed)]
-        pairs = [(access, kind) for access, kind, _ in listed]
+        labels = [label or f"argument {index}" for index, (_, _, label, _) in enumerate(listed)]
         if isinstance(image, str):
             image = image.encode() + b"\0"  # the driver reads PTX up to its NUL
-        self = super().__new__(cls, context, name, source, image, list(options), opencl_source, list(opencl_options), bool(exact), pairs, labels,
+        self = super().__new__(cls, context, name, source, image, list(options), opencl_source, list(opencl_options), bool(exact), [(access, kind, overlap, label or None) for access, kind, label, overlap in listed], labels,
                                host if address is None else None, None if address is None else (address, host))
-        self.parameters = tuple(pairs)
+        self.parameters = tuple((access, kind) for access, kind, _, _ in listed)
         self._labels = labels
         self.context = context
         _kernels.add(self)

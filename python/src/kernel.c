@@ -156,7 +156,8 @@ kernel_dealloc(PyObject *object)
     ferrypy_free(object);
 }
 
-/* Reads a list of (access, Element, None for any struct, or "size"). */
+/* Reads a list of (access, Element or None for a size, how far it may overlap others, name or
+ * None). The list owns the names. */
 static bool
 read_parameters(struct kernel_object *self, PyObject *list)
 {
@@ -169,10 +170,12 @@ read_parameters(struct kernel_object *self, PyObject *list)
     }
     for (size_t i = 0; i < self->parameter_count; i++) {
         PyObject *element;
-        int access;
-        if (!ferrypy_parse(PyList_GetItem(list, (Py_ssize_t)i), "iO", &access, &element))
+        int access, overlap;
+        if (!ferrypy_parse(PyList_GetItem(list, (Py_ssize_t)i), "iOiz", &access, &element, &overlap,
+                           &self->parameters[i].name))
             return false;
         self->parameters[i].access = (ferry_access)access;
+        self->parameters[i].overlap = (ferry_overlap)overlap;
         if (element == Py_None)
             self->parameters[i].element = ferry_size_element();
         else if (PyObject_TypeCheck(element, ferrypy_element_type))

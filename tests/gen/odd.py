@@ -62,6 +62,9 @@ PLACES = {
     "read array of a stencil": lambda name: kernel(stencil=1, parameters=[f"read float {name}", "overwrite float z"], each=f"z[i] = {name}(-1, 0);"),
     "written array of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", f"overwrite float {name}"], each=f"{name}[i] = x(0, 1);"),
     "value of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", "overwrite float z", f"float {name}"], each=f"z[i] = {name} * x(0, 1);"),
+    "whole array": lambda name: kernel(parameters=[f"update whole float {name}", "read int at"], each=f"{name}[at[i]] = (float)count({name});"),
+    "value in a buffer": lambda name: kernel(parameters=[f"read one float {name}", "update float x"], each=f"x[i] *= {name};"),
+    "array of a count": lambda name: kernel(count=True, parameters=[f"update float {name}"], each=f"{name}[i] = (float)n;"),
     "variable": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i]; x[i] = {name} + {name};"),
     "variable of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", "overwrite float z"], each=f"float {name} = x(0, 1); z[i] = {name};"),
     "function": lambda name: kernel(parameters=["update float x"], each=f"x[i] = {name}(x[i]);") | {"functions": [

@@ -29,7 +29,8 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(scale)                                                                                       \
     X(dot) X(dot_into) X(total) X(total_into) X(longest) X(longest_into) X(least)            \
         X(least_into) X(count_above) X(count_above_into) X(lengths) X(move) X(norm)            \
-            X(norm_into) X(blur) X(clip) X(slope)
+            X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(swap_pairs) X(scatter) X(row_sum)   \
+                X(row_sum_into) X(smooth)
 /* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
@@ -260,6 +261,167 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
     ferry_float_destroy(&now);
 }
 
+/* Checks arrays that are passed whole, values that stand in buffers, and counts of launches. */
+static void
+test_whole_arrays(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const double at[5] = {-1, 0, 0.5, 2, 9}, sorted[3] = {0, 1, 3};
+    const struct mylib_vec3 ends[3] = {{.x = 10}, {.x = 20}, {.x = 40}};
+    const float scale = 2;
+    float found[5];
+    ferry_double_buffer keys = {0}, x = {0};
+    mylib_vec3_buffer values = {0};
+    ferry_float_buffer factor = {0}, y = {0}, shorter = {0};
+    MUST(ferry_double_create_from(context, 3, sorted, NULL, &keys));
+    MUST(mylib_vec3_create_from(context, 3, ends, NULL, &values));
+    MUST(ferry_double_create_from(context, 5, at, NULL, &x));
+    MUST(ferry_float_create_from(context, 1, &scale, NULL, &factor));
+    MUST(ferry_float_create(context, 5, NULL, &y));
+    MUST(ferry_float_create(context, 4, NULL, &shorter));
+    MUST(mylib_look_up(kernels, stream, keys, values, x, factor, y));
+    MUST(ferry_float_copy_to(y, 0, 5, found, NULL));
+    EXPECT(found[0] == 20 && found[1] == 20 && found[2] == 30 && found[3] == 60 && found[4] == 80);
+    EXPECT(mylib_look_up(kernels, stream, keys, values, x, factor, shorter) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    /* A value stands in the first element of its buffer, so an empty buffer has none. */
+    ferry_float_destroy(&factor);
+    MUST(ferry_float_create(context, 0, NULL, &factor));
+    EXPECT(mylib_look_up(kernels, stream, keys, values, x, factor, y) == FERRY_ERROR_OUT_OF_RANGE);
+    ferry_float_destroy(&shorter);
+    ferry_float_destroy(&y);
+    ferry_float_destroy(&factor);
+    ferry_double_destroy(&x);
+    mylib_vec3_destroy(&values);
+    ferry_double_destroy(&keys);
+}
+
+static void
+test_scattering(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static uint32_t reversed[COUNT];
+    static float numbers[COUNT], turned[COUNT];
+    ferry_complex_double state[8], swapped[8];
+    ferry_uint32_buffer at = {0};
+    ferry_float_buffer x = {0}, y = {0};
+    ferry_complex_double_buffer amplitudes = {0};
+    for (uint32_t i = 0; i < COUNT; i++) {
+        reversed[i] = COUNT - 1 - i;
+        numbers[i] = (float)i;
+    }
+    for (int i = 0; i < 8; i++) {
+        state[i].real = i;
+        state[i].imaginary = -i;
+    }
+    MUST(ferry_uint32_create_from(context, COUNT, reversed, NULL, &at));
+    MUST(ferry_float_create_from(context, COUNT, numbers, NULL, &x));
+    MUST(ferry_float_create(context, COUNT, NULL, &y));
+    MUST(mylib_scatter(kernels, stream, at, x, y));
+    MUST(ferry_float_copy_to(y, 0, COUNT, turned, NULL));
+    for (size_t i = 0; i < COUNT && failures == 0; i++)
+        EXPECT(turned[i] == (float)(COUNT - 1 - i));
+    MUST(ferry_complex_double_create_from(context, 8, state, NULL, &amplitudes));
+    MUST(mylib_swap_pairs(kernels, 4, stream, amplitudes, 2));
+    MUST(ferry_complex_double_copy_to(amplitudes, 0, 8, swapped, NULL));
+    for (int i = 0; i < 8; i++)
+        EXPECT(swapped[i].real == (i ^ 2) && swapped[i].imaginary == -(i ^ 2));
+    ferry_complex_double_destroy(&amplitudes);
+    ferry_float_destroy(&y);
+    ferry_float_destroy(&x);
+    ferry_uint32_destroy(&at);
+}
+
+/* The sum of a part, whose begin is in a buffer and whose length is the count of the launch. */
+static void
+test_counts(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const uint64_t from = 100;
+    double numbers[300], twos[50], sum = 0, kept = 0;
+    ferry_double_buffer x = {0}, weight = {0}, out = {0};
+    ferry_uint64_buffer first = {0};
+    for (int i = 0; i < 300; i++)
+        numbers[i] = i;
+    for (int i = 0; i < 50; i++)
+        twos[i] = 2;
+    MUST(ferry_double_create_from(context, 300, numbers, NULL, &x));
+    MUST(ferry_double_create_from(context, 50, twos, NULL, &weight));
+    MUST(ferry_uint64_create_from(context, 1, &from, NULL, &first));
+    MUST(ferry_double_create(context, 1, NULL, &out));
+    MUST(mylib_row_sum(kernels, 50, stream, x, first, weight, &sum));
+    EXPECT(sum == 2 * (50 * 100 + 49 * 25));
+    MUST(mylib_row_sum_into(kernels, 2, stream, x, first, weight, out));
+    MUST(ferry_double_copy_to(out, 0, 1, &kept, NULL));
+    EXPECT(kept == 2 * (100 + 101));
+    MUST(mylib_row_sum(kernels, 0, stream, x, first, weight, &sum));
+    EXPECT(sum == 0);
+    EXPECT(mylib_row_sum(kernels, 51, stream, x, first, weight, &sum) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(strstr(ferry_last_error(), "argument 2") != NULL);
+    ferry_uint64_destroy(&first);
+    ferry_double_destroy(&out);
+    ferry_double_destroy(&weight);
+    ferry_double_destroy(&x);
+}
+
+/* A stencil whose weights stand in an array of their count, and whose factor in a buffer. */
+static void
+test_stencil_with_table(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const float row[4] = {1, 2, 4, 8}, weights[3] = {1, 10, 100}, scale = 0.5f;
+    float smoothed[4];
+    ferry_float_buffer now = {0}, table = {0}, factor = {0}, next = {0};
+    MUST(ferry_float_create_from(context, 4, row, NULL, &now));
+    MUST(ferry_float_create_from(context, 3, weights, NULL, &table));
+    MUST(ferry_float_create_from(context, 1, &scale, NULL, &factor));
+    MUST(ferry_float_create(context, 4, NULL, &next));
+    MUST(mylib_smooth(kernels, 1, 4, 0, 1, stream, now, table, factor, next));
+    MUST(ferry_float_copy_to(next, 0, 4, smoothed, NULL));
+    EXPECT(smoothed[0] == 105.5f && smoothed[1] == 210.5f && smoothed[2] == 421 &&
+           smoothed[3] == 442);
+    ferry_float_destroy(&next);
+    ferry_float_destroy(&factor);
+    ferry_float_destroy(&table);
+    ferry_float_destroy(&now);
+}
+
+/* A whole array, or a value in a buffer, must not overlap an array that is written, also as views
+ * of one buffer. */
+static void
+test_whole_overlaps(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    ferry_float_buffer y = {0}, front = {0}, back = {0}, factor = {0};
+    ferry_double_buffer keys = {0}, x = {0};
+    ferry_uint32_buffer at = {0};
+    mylib_vec3_buffer values = {0};
+    MUST(ferry_float_create(context, 20, NULL, &y));
+    MUST(ferry_float_view(y, 0, 10, &front));
+    MUST(ferry_float_view(y, 10, 10, &back));
+    MUST(ferry_float_view(y, 5, 1, &factor));
+    MUST(ferry_uint32_create(context, 10, NULL, &at));
+    MUST(ferry_double_create(context, 2, NULL, &keys));
+    MUST(ferry_double_create(context, 10, NULL, &x));
+    MUST(mylib_vec3_create(context, 2, NULL, &values));
+    EXPECT(mylib_scatter(kernels, stream, at, front, y) == FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(ferry_last_error(), "\"x\"") && strstr(ferry_last_error(), "\"y\""));
+    EXPECT(mylib_scatter(kernels, stream, at, front, front) == FERRY_ERROR_INVALID_ARGUMENT);
+    MUST(mylib_scatter(kernels, stream, at, front, back));
+    EXPECT(mylib_look_up(kernels, stream, keys, values, x, factor, front) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(ferry_last_error(), "\"scale\"") && strstr(ferry_last_error(), "\"y\""));
+    MUST(mylib_look_up(kernels, stream, keys, values, x, factor, back));
+    mylib_vec3_destroy(&values);
+    ferry_double_destroy(&x);
+    ferry_double_destroy(&keys);
+    ferry_uint32_destroy(&at);
+    ferry_float_destroy(&factor);
+    ferry_float_destroy(&back);
+    ferry_float_destroy(&front);
+    ferry_float_destroy(&y);
+}
+
 /* Checks which overlaps of arguments a launch refuses, also through views. */
 static void
 test_overlaps(ferry_context *context, const mylib_several *kernels)
@@ -339,7 +501,12 @@ main(int argc, char **argv)
         test_reductions(context, &kernels);
         test_functions(context, &kernels);
         test_stencils(context, &kernels);
+        test_whole_arrays(context, &kernels);
+        test_scattering(context, &kernels);
+        test_counts(context, &kernels);
+        test_stencil_with_table(context, &kernels);
         test_overlaps(context, &kernels);
+        test_whole_overlaps(context, &kernels);
         test_constants(context, &kernels);
     }
     mylib_several_destroy(&kernels);

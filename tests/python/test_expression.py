@@ -222,6 +222,57 @@ def test_compiled_once(tmp_path):
     assert compiled(1, cache) == 1
 
 
+def test_whole_arrays(place, numpy):
+    keys, values = ferry.array([0.0, 1.0, 3.0], context=place), ferry.array([10.0, 20.0, 40.0], context=place)
+    scale = ferry.array([2.0], context=place)
+    nearest = ferry.elementwise("read whole f8 keys, read whole f8 values, read T x, read one f8 scale, overwrite f8 y", """
+        size_t k = 0;
+        while (k + 1 < count(keys) && keys[k + 1] <= x[i])
+            k++;
+        y[i] = scale * values[k];""", context=place)
+    assert nearest(keys, values, ferry.array([[-1, 0], [2, 9]], "f4", context=place), scale).tolist() == [[20, 20], [40, 80]]
+    with pytest.raises(IndexError, match="scale has no element"):
+        nearest(keys, values, keys, ferry.empty(0, context=place))
+    scatter = ferry.elementwise("read i4 at, read T x, overwrite whole T y", "y[at[i]] = x[i];", context=place)
+    at, y = ferry.array([3, 0, 1], "i4", context=place), ferry.zeros(5, "f8", context=place)
+    scatter(at, keys, y)
+    assert y.tolist()[0] == 1 and y.tolist()[3] == 0 and y.tolist()[1] == 3
+    with pytest.raises(ValueError, match="has 3 parameters"):
+        scatter(at, keys)
+    with pytest.raises(ValueError, match='1 "x" and 2 "y"'):
+        scatter(at, y[:3], y)
+
+
+def test_counts(place, numpy):
+    swap = ferry.elementwise("update whole c16 a, size_t step", """
+        const size_t low = i / step * 2 * step + i % step;
+        const ferry_complex_double kept = a[low];
+        a[low] = a[low + step];
+        a[low + step] = kept;""", count=True, context=place)
+    a = ferry.array(numpy.arange(8) * (1 - 1j), context=place)
+    swap(a, 2, count=4)
+    assert a.tolist() == [one * (1 - 1j) for one in (2, 3, 0, 1, 6, 7, 4, 5)]
+    with pytest.raises(ValueError, match="needs count="):
+        swap(a, 2)
+    with pytest.raises(ValueError, match="made with count=True"):
+        ferry.elementwise("update f8 x", "x[i] = 1;", context=place)(ferry.zeros(3, context=place), count=2)
+    part = ferry.reduction("read f8 x, read whole f8 y", "x[i] * y[count(y) - 1 - i]", count=True, context=place)
+    x = ferry.array([1.0, 2.0, 3.0], context=place)
+    assert part(x, x, count=2) == 1 * 3 + 2 * 2
+    with pytest.raises(IndexError, match="x has 3 elements, and the count is 4"):
+        part(x, x, count=4)
+    numbers = ferry.elementwise("overwrite f8 x", "x[i] = (double)(i + n);", count=True, context=place)
+    assert numbers(count=3).tolist() == [3, 4, 5]
+
+
+def test_overlaps(place):
+    shift = ferry.elementwise("read f8 x, overwrite f8 y", "y[i] = x[i];", context=place)
+    a = ferry.array([1.0, 2.0, 3.0], context=place)
+    shift(a, a)
+    with pytest.raises(ValueError, match="the kernel writes"):
+        shift(a[:2], a[1:])
+
+
 def test_the_text_of_ferry_gen(emulated, tmp_path, monkeypatch):
     """The CUDA source and the host function are those of a header that ferry-gen writes for C programs."""
     from ferry import _expression, _folders

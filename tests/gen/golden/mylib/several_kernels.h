@@ -12,10 +12,12 @@
 #include "mylib/large_buffer.h"
 #include "mylib/vec3_buffer.h"
 #include <ferry/byte.h>
+#include <ferry/complex_double.h>
 #include <ferry/double.h>
 #include <ferry/float.h>
 #include <ferry/int.h>
 #include <ferry/int16.h>
+#include <ferry/uint32.h>
 #include <ferry/uint64.h>
 
 #if FERRY_GEN_ABI != 3
@@ -64,6 +66,12 @@ typedef struct mylib_several {
     ferry_kernel *blur;
     ferry_kernel *clip;
     ferry_kernel *slope;
+    ferry_kernel *look_up;
+    ferry_kernel *swap_pairs;
+    ferry_kernel *scatter;
+    ferry_kernel *row_sum;
+    ferry_kernel *row_sum_into;
+    ferry_kernel *smooth;
 } mylib_several;
 
 /* -- host functions ---------------------------------------------------------------------------- */
@@ -180,6 +188,12 @@ MYLIB_SEVERAL_H_LOOPS double
 mylib_several_fmax_(double x, double y)
 {
     return fmax(x, y);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_fmin_(double x, double y)
+{
+    return fmin(x, y);
 }
 
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
@@ -1019,6 +1033,286 @@ mylib_slope_on_host(const ferry_call *call_, void *user_)
     values_[1] = &z;
     values_[2] = &n_;
     mylib_slope_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_look_up on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_look_up_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *keys = *(double **)values_[0];
+    const struct mylib_vec3 *values = *(struct mylib_vec3 **)values_[1];
+    const double *x = *(double **)values_[2];
+    const float *scale_one_ = *(float **)values_[3];
+    float *y = *(float **)values_[4];
+    const float scale = scale_one_[0];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t keys_count_ = *(const size_t *)values_[6];
+    size_t i;
+
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = 0; i < n_; i++) {
+        size_t low = 0, high = keys_count_ - 1;
+        while (low + 1 < high) {
+            const size_t middle = low + (high - low) / 2;
+            if (keys[middle] <= x[i])
+                low = middle;
+            else
+                high = middle;
+        }
+        const double part = mylib_several_fmin_(mylib_several_fmax_((x[i] - keys[low]) / (keys[high] - keys[low]), 0.0), 1.0);
+        y[i] = scale * (values[low].x + (float)part * (values[high].x - values[low].x));
+    }
+}
+
+static inline ferry_status
+mylib_look_up_on_host(const ferry_call *call_, void *user_)
+{
+    double *keys = ferry_double_call_array(call_, 0, FERRY_NULL);
+    struct mylib_vec3 *values = mylib_vec3_call_array(call_, 1, FERRY_NULL);
+    double *x = ferry_double_call_array(call_, 2, FERRY_NULL);
+    float *scale_one_ = ferry_float_call_array(call_, 3, FERRY_NULL);
+    float *y = ferry_float_call_array(call_, 4, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 5);
+    size_t keys_count_ = ferry_call_size(call_, 6);
+    void *values_[7];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &values;
+    values_[2] = &x;
+    values_[3] = &scale_one_;
+    values_[4] = &y;
+    values_[5] = &n_;
+    values_[6] = &keys_count_;
+    mylib_look_up_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_swap_pairs on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_swap_pairs_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    ferry_complex_double *amplitudes = *(ferry_complex_double **)values_[0];
+    const uint64_t distance = *(const uint64_t *)values_[1];
+    const size_t n_ = *(const size_t *)values_[2];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        const size_t low = i / distance * 2 * distance + i % distance, high = low + distance;
+        const ferry_complex_double kept = amplitudes[low];
+        amplitudes[low] = amplitudes[high];
+        amplitudes[high] = kept;
+    }
+}
+
+static inline ferry_status
+mylib_swap_pairs_on_host(const ferry_call *call_, void *user_)
+{
+    ferry_complex_double *amplitudes = ferry_complex_double_call_array(call_, 0, FERRY_NULL);
+    uint64_t distance = ferry_uint64_call_value(call_, 1);
+    size_t n_ = ferry_call_size(call_, 2);
+    void *values_[3];
+
+    (void)user_;
+    values_[0] = &amplitudes;
+    values_[1] = &distance;
+    values_[2] = &n_;
+    mylib_swap_pairs_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_scatter on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_scatter_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const uint32_t *at = *(uint32_t **)values_[0];
+    const float *x = *(float **)values_[1];
+    float *y = *(float **)values_[2];
+    const size_t n_ = *(const size_t *)values_[3];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        y[at[i]] = x[i];
+    }
+}
+
+static inline ferry_status
+mylib_scatter_on_host(const ferry_call *call_, void *user_)
+{
+    uint32_t *at = ferry_uint32_call_array(call_, 0, FERRY_NULL);
+    float *x = ferry_float_call_array(call_, 1, FERRY_NULL);
+    float *y = ferry_float_call_array(call_, 2, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 3);
+    void *values_[4];
+
+    (void)user_;
+    values_[0] = &at;
+    values_[1] = &x;
+    values_[2] = &y;
+    values_[3] = &n_;
+    mylib_scatter_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_row_sum on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_row_sum_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    const uint64_t *begin_one_ = *(uint64_t **)values_[1];
+    const double *weight = *(double **)values_[2];
+    const uint64_t begin = begin_one_[0];
+    double *const partial_ = *(double **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    double sums_[16];
+    size_t begin_, k_, half_;
+
+    for (k_ = 0; k_ < 16; k_++)
+        sums_[k_] = 0;
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+        for (k_ = 0; k_ < 16; k_++) {
+            const size_t i = begin_ + k_;
+            const double v_ = (double)(weight[i] * x[begin + i]);
+            (void)i;
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
+        const size_t i = begin_ + k_;
+        const double v_ = (double)(weight[i] * x[begin + i]);
+        (void)i;
+        sums_[k_] = sums_[k_] + v_;
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const double v_ = sums_[k_ + half_];
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    partial_[0] = sums_[0];
+}
+
+/* Copies the result. The host function has combined all elements into the first partial result. */
+static inline void
+mylib_row_sum_into_run(void **values_)
+{
+    **(double **)values_[1] = **(double **)values_[0];
+}
+
+static inline ferry_status
+mylib_row_sum_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    uint64_t *begin_one_ = ferry_uint64_call_array(call_, 1, FERRY_NULL);
+    double *weight = ferry_double_call_array(call_, 2, FERRY_NULL);
+    double *partial_ = ferry_double_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    void *values_[5];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &begin_one_;
+    values_[2] = &weight;
+    values_[3] = &partial_;
+    values_[4] = &n_;
+    mylib_row_sum_run(values_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_row_sum_into_on_host(const ferry_call *call_, void *user_)
+{
+    double *partial_ = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *out_ = ferry_double_call_array(call_, 1, FERRY_NULL);
+    void *values_[2];
+
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_row_sum_into_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_smooth on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_smooth_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const float *now = *(float **)values_[0];
+    const float *kernel_of = *(float **)values_[1];
+    const float *scale_one_ = *(float **)values_[2];
+    float *next = *(float **)values_[3];
+    const float scale = scale_one_[0];
+    const size_t rows = *(const size_t *)values_[4];
+    const size_t columns = *(const size_t *)values_[5];
+    const size_t first = *(const size_t *)values_[6];
+    const size_t count = *(const size_t *)values_[7];
+    const size_t from_ = *(const size_t *)values_[8];
+    const size_t kernel_of_count_ = *(const size_t *)values_[9];
+    size_t row, column;
+
+    for (row = first; row < first + count; row++) {
+        const size_t begin_ = (row - first) * columns;
+        const float *now_rows_[3];
+        int step_;
+
+        for (step_ = -1; step_ <= 1; step_++) {
+            const size_t skipped_ = (mylib_several_near_(row, step_, rows) - from_) * columns;
+            now_rows_[step_ + 1] = now + skipped_;
+        }
+#define now(row_step_, column_step_) now_rows_[(row_step_) + 1][mylib_several_near_(column, column_step_, columns)]
+        for (column = 0; column < columns; column++) {
+            size_t i;
+
+            if (column == 1 && columns > 2)
+                column = columns - 1;
+            i = begin_ + column;
+            next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));
+        }
+#undef now
+#define now(row_step_, column_step_) now_rows_[(row_step_) + 1][(ptrdiff_t)column + (column_step_)]
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (column = 1; column + 1 < columns; column++) {
+            const size_t i = begin_ + column;
+
+            next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));
+        }
+#undef now
+    }
+}
+
+static inline ferry_status
+mylib_smooth_on_host(const ferry_call *call_, void *user_)
+{
+    float *now = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *kernel_of = ferry_float_call_array(call_, 1, FERRY_NULL);
+    float *scale_one_ = ferry_float_call_array(call_, 2, FERRY_NULL);
+    float *next = ferry_float_call_array(call_, 3, FERRY_NULL);
+    size_t rows = ferry_call_size(call_, 4);
+    size_t columns = ferry_call_size(call_, 5);
+    size_t first = ferry_call_size(call_, 6);
+    size_t count = ferry_call_size(call_, 7);
+    size_t from_ = ferry_call_size(call_, 8);
+    size_t kernel_of_count_ = ferry_call_size(call_, 9);
+    void *values_[10];
+
+    (void)user_;
+    values_[0] = &now;
+    values_[1] = &kernel_of;
+    values_[2] = &scale_one_;
+    values_[3] = &next;
+    values_[4] = &rows;
+    values_[5] = &columns;
+    values_[6] = &first;
+    values_[7] = &count;
+    values_[8] = &from_;
+    values_[9] = &kernel_of_count_;
+    mylib_smooth_run(values_);
     return FERRY_OK;
 }
 
@@ -2604,6 +2898,465 @@ mylib_slope_source(ferry_parameter parameters[3])
 }
 
 /**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_look_up, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_look_up_source(ferry_parameter parameters[7])
+{
+    static const char text[] =
+        "static __device__ double mylib_several_fmin_(double x, double y) { return fmin(x, y); }\n"
+        "static __device__ double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_look_up(const double *keys, const struct mylib_vec3 *values, const double *x, const float *scale_one_, float *y, size_t n_, size_t keys_count_)\n"
+        "{\n"
+        "    const float scale = scale_one_[0];\n"
+        "    (void)scale;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        size_t low = 0, high = keys_count_ - 1;\n"
+        "        while (low + 1 < high) {\n"
+        "            const size_t middle = low + (high - low) / 2;\n"
+        "            if (keys[middle] <= x[i])\n"
+        "                low = middle;\n"
+        "            else\n"
+        "                high = middle;\n"
+        "        }\n"
+        "        const double part = mylib_several_fmin_(mylib_several_fmax_((x[i] - keys[low]) / (keys[high] - keys[low]), 0.0), 1.0);\n"
+        "        y[i] = scale * (values[low].x + (float)part * (values[high].x - values[low].x));\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static double mylib_several_fmin_(double x, double y) { return fmin(x, y); }\n"
+        "static double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
+        "__kernel void\n"
+        "mylib_look_up(__global const double *keys, __global const struct mylib_vec3 *values, __global const double *x, __global const float *scale_one_, __global float *y, ferry_size n_, ferry_size keys_count_)\n"
+        "{\n"
+        "    const float scale = scale_one_[0];\n"
+        "    (void)scale;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        size_t low = 0, high = keys_count_ - 1;\n"
+        "        while (low + 1 < high) {\n"
+        "            const size_t middle = low + (high - low) / 2;\n"
+        "            if (keys[middle] <= x[i])\n"
+        "                low = middle;\n"
+        "            else\n"
+        "                high = middle;\n"
+        "        }\n"
+        "        const double part = mylib_several_fmin_(mylib_several_fmax_((x[i] - keys[low]) / (keys[high] - keys[low]), 0.0), 1.0);\n"
+        "        y[i] = scale * (values[low].x + (float)part * (values[high].x - values[low].x));\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 7 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = mylib_vec3_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "values";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_READ;
+    parameters[2].name = "x";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_float_element();
+    parameters[3].access = FERRY_READ;
+    parameters[3].name = "scale";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_float_element();
+    parameters[4].access = FERRY_OVERWRITE;
+    parameters[4].name = "y";
+    parameters[4].overlap = FERRY_OVERLAP_SAME;
+    parameters[5].element = ferry_size_element(); /* n_ */
+    parameters[6].element = ferry_size_element(); /* keys_count_ */
+    source.name = "mylib_look_up";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_look_up_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 7;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_swap_pairs, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_swap_pairs_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_swap_pairs(ferry_complex_double *amplitudes, unsigned long long distance, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t low = i / distance * 2 * distance + i % distance, high = low + distance;\n"
+        "        const ferry_complex_double kept = amplitudes[low];\n"
+        "        amplitudes[low] = amplitudes[high];\n"
+        "        amplitudes[high] = kept;\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_swap_pairs(__global ferry_complex_double *amplitudes, ulong distance, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const size_t low = i / distance * 2 * distance + i % distance, high = low + distance;\n"
+        "        const ferry_complex_double kept = amplitudes[low];\n"
+        "        amplitudes[low] = amplitudes[high];\n"
+        "        amplitudes[high] = kept;\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = ferry_complex_double_element();
+    parameters[0].access = FERRY_UPDATE;
+    parameters[0].name = "amplitudes";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_uint64_element();
+    parameters[1].name = "distance";
+    parameters[2].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_swap_pairs";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_swap_pairs_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_scatter, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_scatter_source(ferry_parameter parameters[4])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_scatter(const unsigned int *at, const float *x, float *y, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        y[at[i]] = x[i];\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_scatter(__global const uint *at, __global const float *x, __global float *y, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        y[at[i]] = x[i];\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 4 * sizeof(*parameters));
+    parameters[0].element = ferry_uint32_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "at";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "x";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_float_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "y";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_scatter";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_scatter_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 4;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_row_sum, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_row_sum_source(ferry_parameter parameters[5])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_row_sum(const double *x, const unsigned long long *begin_one_, const double *weight, double *partial_, size_t n_)\n"
+        "{\n"
+        "    const unsigned long long begin = begin_one_[0];\n"
+        "    (void)begin;\n"
+        "    __shared__ double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const double v_ = (double)(weight[i] * x[begin + i]);\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[threadIdx.x] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            const double v_ = shared_[threadIdx.x + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[threadIdx.x] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0)\n"
+        "        partial_[blockIdx.x] = r_;\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_row_sum(__global const double *x, __global const ulong *begin_one_, __global const double *weight, __global double *partial_, ferry_size n_)\n"
+        "{\n"
+        "    const ulong begin = begin_one_[0];\n"
+        "    (void)begin;\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = (double)(weight[i] * x[begin + i]);\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 5 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[1].element = ferry_uint64_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "begin";
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_READ;
+    parameters[2].name = "weight";
+    parameters[3].element = ferry_double_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_row_sum";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_row_sum_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 5;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_row_sum_into_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_row_sum_into(const double *partial_, double *out_, size_t n_)\n"
+        "{\n"
+        "    __shared__ double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[threadIdx.x] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            const double v_ = shared_[threadIdx.x + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[threadIdx.x] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_row_sum_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = parameters[1].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
+    parameters[2].element = ferry_size_element();
+    source.name = "mylib_row_sum_into";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_row_sum_into_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_smooth, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_smooth_source(ferry_parameter parameters[10])
+{
+    static const char text[] =
+        "static __device__ size_t near_(size_t at, int step, size_t end)\n"
+        "{\n"
+        "    if (step < 0)\n"
+        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
+        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "}\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_smooth(const float *now, const float *kernel_of, const float *scale_one_, float *next, size_t rows, size_t columns, size_t first, size_t count, size_t from_, size_t kernel_of_count_)\n"
+        "{\n"
+        "    const float scale = scale_one_[0];\n"
+        "    (void)scale;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count * columns; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t row = first + i / columns, column = i % columns;\n"
+        "        (void)row; (void)column;\n"
+        "        next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static size_t near_(size_t at, int step, size_t end)\n"
+        "{\n"
+        "    if (step < 0)\n"
+        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
+        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "}\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "__kernel void\n"
+        "mylib_smooth(__global const float *now, __global const float *kernel_of, __global const float *scale_one_, __global float *next, ferry_size rows, ferry_size columns, ferry_size first, ferry_size count, ferry_size from_, ferry_size kernel_of_count_)\n"
+        "{\n"
+        "    const float scale = scale_one_[0];\n"
+        "    (void)scale;\n"
+        "    for (size_t i = get_global_id(0); i < count * columns; i += get_global_size(0)) {\n"
+        "        const size_t row = first + i / columns, column = i % columns;\n"
+        "        (void)row; (void)column;\n"
+        "        next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 10 * sizeof(*parameters));
+    parameters[0].element = ferry_float_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "now";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "kernel_of";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_float_element();
+    parameters[2].access = FERRY_READ;
+    parameters[2].name = "scale";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_float_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[3].name = "next";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
+    parameters[4].element = ferry_size_element(); /* rows */
+    parameters[5].element = ferry_size_element(); /* columns */
+    parameters[6].element = ferry_size_element(); /* first */
+    parameters[7].element = ferry_size_element(); /* count */
+    parameters[8].element = ferry_size_element(); /* from_ */
+    parameters[9].element = ferry_size_element(); /* kernel_of_count_ */
+    source.name = "mylib_smooth";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_smooth_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 10;
+    return source;
+}
+
+/**
  * Destroys the kernels and empties the struct. Launches that are already queued still run. NULL has
  * no effect.
  */
@@ -2634,6 +3387,12 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->blur);
     ferry_kernel_destroy(&kernels->clip);
     ferry_kernel_destroy(&kernels->slope);
+    ferry_kernel_destroy(&kernels->look_up);
+    ferry_kernel_destroy(&kernels->swap_pairs);
+    ferry_kernel_destroy(&kernels->scatter);
+    ferry_kernel_destroy(&kernels->row_sum);
+    ferry_kernel_destroy(&kernels->row_sum_into);
+    ferry_kernel_destroy(&kernels->smooth);
     kernels->context = FERRY_NULL;
 }
 
@@ -2646,7 +3405,7 @@ mylib_several_destroy(mylib_several *kernels)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_several_create(ferry_context *context, mylib_several *out)
 {
-    ferry_parameter parameters[8];
+    ferry_parameter parameters[10];
     ferry_kernel_source source;
     ferry_status status;
     mylib_several made;
@@ -2741,6 +3500,30 @@ mylib_several_create(ferry_context *context, mylib_several *out)
         source = mylib_slope_source(parameters);
         status = ferry_kernel_create(context, &source, &made.slope);
     }
+    if (status == FERRY_OK) {
+        source = mylib_look_up_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.look_up);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_swap_pairs_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.swap_pairs);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_scatter_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.scatter);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_row_sum_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.row_sum);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_row_sum_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.row_sum_into);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_smooth_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.smooth);
+    }
     if (status == FERRY_OK)
         *out = made;
     else
@@ -2753,10 +3536,9 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 /**
  * z = a * x + b * y.
  *
- * Queues linear_sum on the stream, for every element of the arrays. The arrays must have
- * equal counts.
- * The same array may be passed several times. The launch refuses other overlaps with an array that
- * is written.
+ * Queues linear_sum on the stream, for every element of the arrays. The arrays must have equal
+ * counts. The same array may be passed several times. The launch refuses other overlaps with an
+ * array that is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
@@ -2782,8 +3564,7 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
 }
 
 /**
- * Queues roots on the stream, for every element of the arrays. The arrays must have
- * equal counts.
+ * Queues roots on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
@@ -2809,10 +3590,9 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 }
 
 /**
- * Queues functions on the stream, for every element of the arrays. The arrays must have
- * equal counts.
- * The same array may be passed several times. The launch refuses other overlaps with an array that
- * is written.
+ * Queues functions on the stream, for every element of the arrays. The arrays must have equal
+ * counts. The same array may be passed several times. The launch refuses other overlaps with an
+ * array that is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
@@ -2836,8 +3616,7 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
 }
 
 /**
- * Queues shift on the stream, for every element of the arrays. The arrays must have
- * equal counts.
+ * Queues shift on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
@@ -2860,8 +3639,7 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
 }
 
 /**
- * Queues scale on the stream, for every element of the arrays. The arrays must have
- * equal counts.
+ * Queues scale on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
@@ -2883,7 +3661,8 @@ mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
 
 /**
  * Queues dot on the stream. The work writes the sum to the first
- * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * element of `out`, and the call does not wait for it.
+ * The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -2939,7 +3718,8 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
 
 /**
  * Queues total on the stream. The work writes the sum to the first
- * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * element of `out`, and the call does not wait for it.
+ * The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -2992,7 +3772,8 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
 
 /**
  * Queues longest on the stream. The work writes the max to the first
- * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * element of `out`, and the call does not wait for it.
+ * The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -3045,7 +3826,8 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
 
 /**
  * Queues least on the stream. The work writes the min to the first
- * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * element of `out`, and the call does not wait for it.
+ * The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -3098,7 +3880,8 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
 
 /**
  * Queues count_above on the stream. The work writes the sum to the first
- * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * element of `out`, and the call does not wait for it.
+ * The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -3151,10 +3934,9 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 }
 
 /**
- * Queues lengths on the stream, for every element of the arrays. The arrays must have
- * equal counts.
- * The same array may be passed several times. The launch refuses other overlaps with an array that
- * is written.
+ * Queues lengths on the stream, for every element of the arrays. The arrays must have equal
+ * counts. The same array may be passed several times. The launch refuses other overlaps with an
+ * array that is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
@@ -3179,8 +3961,7 @@ mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
 }
 
 /**
- * Queues move on the stream, for every element of the arrays. The arrays must have
- * equal counts.
+ * Queues move on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
@@ -3202,7 +3983,8 @@ mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer
 
 /**
  * Queues norm on the stream. The work writes the sum to the first
- * element of `out`, and the call does not wait for it. The arrays must have equal counts.
+ * element of `out`, and the call does not wait for it.
+ * The arrays must have equal counts.
  * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts differ.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
@@ -3286,8 +4068,7 @@ ferry_float_buffer now, float weight, ferry_float_buffer next)
 }
 
 /**
- * Queues clip on the stream, for every element of the arrays. The arrays must have
- * equal counts.
+ * Queues clip on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
@@ -3307,12 +4088,9 @@ mylib_clip(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
 }
 
 /**
- * Queues slope on the stream, for every element of the arrays. The arrays must have
- * equal counts.
- * An array that is written must not overlap any array of which the text reads other elements than
- * the one of the index.
- * The same array may be passed several times. The launch refuses other overlaps with an array that
- * is written.
+ * Queues slope on the stream, for every element of `z`. All of `x` is passed. An array that is
+ * written must not overlap `x`. The same array may be passed several times. The launch refuses
+ * other overlaps with an array that is written.
  * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
  *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
  */
@@ -3322,14 +4100,177 @@ mylib_slope(const mylib_several *kernels, ferry_stream *stream, ferry_double_buf
     ferry_argument arguments_[3];
     size_t n_ = 0;
 
-    if (ferry_double_count(x) > n_)
-        n_ = ferry_double_count(x);
     if (ferry_double_count(z) > n_)
         n_ = ferry_double_count(z);
-    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[0] = ferry_double_argument(x);
     arguments_[1] = ferry_double_argument_range(z, 0, n_);
     arguments_[2] = ferry_size_value(n_);
     return ferry_kernel_launch(kernels->slope, ferry_grid_for(n_, 256), stream, arguments_, 3);
+}
+
+/**
+ * Interpolates in a table of ascending keys. What lies outside has the value of the nearest end.
+ *
+ * Queues look_up on the stream, for every element of `x` and `y`. `x` and `y` must have equal
+ * counts. All of `keys` is passed. All of `values` is passed. The value of `scale` is its first
+ * element when the device runs the kernel. An array that is written must not overlap `keys`,
+ * `values` or `scale`. The same array may be passed several times. The launch refuses other
+ * overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_look_up(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer keys, mylib_vec3_buffer values, ferry_double_buffer x, ferry_float_buffer scale, ferry_float_buffer y)
+{
+    ferry_argument arguments_[7];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_float_count(y) > n_)
+        n_ = ferry_float_count(y);
+    arguments_[0] = ferry_double_argument(keys);
+    arguments_[1] = mylib_vec3_argument(values);
+    arguments_[2] = ferry_double_argument_range(x, 0, n_);
+    arguments_[3] = ferry_float_argument_range(scale, 0, 1);
+    arguments_[4] = ferry_float_argument_range(y, 0, n_);
+    arguments_[6] = ferry_size_value(ferry_double_count(keys));
+    arguments_[5] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->look_up, ferry_grid_for(n_, 256), stream, arguments_, 7);
+}
+
+/**
+ * Queues swap_pairs on the stream, for the indices [0, count). All of `amplitudes` is passed. An
+ * array that is written must not overlap `amplitudes`. The same array may be passed several times.
+ * The launch refuses other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array
+ *         is shorter than `count`; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_swap_pairs(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_complex_double_buffer amplitudes, uint64_t distance)
+{
+    ferry_argument arguments_[3];
+    size_t n_ = count;
+
+    arguments_[0] = ferry_complex_double_argument(amplitudes);
+    arguments_[1] = ferry_uint64_value(distance);
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->swap_pairs, ferry_grid_for(n_, 256), stream, arguments_, 3);
+}
+
+/**
+ * Queues scatter on the stream, for every element of `at` and `x`. `at` and `x` must have equal
+ * counts. All of `y` is passed. An array that is written must not overlap `y`. The same array may
+ * be passed several times. The launch refuses other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_scatter(const mylib_several *kernels, ferry_stream *stream, ferry_uint32_buffer at, ferry_float_buffer x, ferry_float_buffer y)
+{
+    ferry_argument arguments_[4];
+    size_t n_ = 0;
+
+    if (ferry_uint32_count(at) > n_)
+        n_ = ferry_uint32_count(at);
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    arguments_[0] = ferry_uint32_argument_range(at, 0, n_);
+    arguments_[1] = ferry_float_argument_range(x, 0, n_);
+    arguments_[2] = ferry_float_argument(y);
+    arguments_[3] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->scatter, ferry_grid_for(n_, 256), stream, arguments_, 4);
+}
+
+/**
+ * Queues row_sum on the stream. The work writes the sum to the first
+ * element of `out`, and the call does not wait for it.
+ * It uses the first `count` elements of `weight`. All of `x` is passed. The value of `begin` is
+ * its first element when the device runs the kernel.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too short.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_row_sum_into(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, ferry_double_buffer out)
+{
+    ferry_double_buffer partial_ = {FERRY_NULL};
+    ferry_argument arguments_[5];
+    ferry_status status_;
+    size_t n_ = count, blocks_;
+
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_double_create(kernels->context, blocks_, FERRY_NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument(x);
+    arguments_[1] = ferry_uint64_argument_range(begin, 0, 1);
+    arguments_[2] = ferry_double_argument_range(weight, 0, n_);
+    arguments_[3] = ferry_double_argument(partial_);
+    arguments_[4] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->row_sum, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
+        5);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_double_argument(partial_);
+        arguments_[1] = ferry_double_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->row_sum_into, ferry_grid_for(256, 256), stream, arguments_, 3);
+    }
+    ferry_double_destroy(&partial_);
+    return status_;
+}
+
+/**
+ * Computes row_sum for each index below `count`, sets `*out` to the sum of the results, and blocks until that is done.
+ * The result for no elements is 0.
+ * @return the same statuses as mylib_row_sum_into() and ferry_copy().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_row_sum(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, double *out)
+{
+    ferry_double_buffer result_ = {FERRY_NULL};
+    ferry_status status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
+
+    if (status_ == FERRY_OK)
+        status_ = mylib_row_sum_into(kernels, count, stream, x, begin, weight, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_copy_to(result_, 0, 1, out, FERRY_NULL);
+    ferry_double_destroy(&result_);
+    return status_;
+}
+
+/**
+ * Queues smooth on the stream, for the rows [first, first + count). The arrays have
+ * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
+ * 1 on each side. Outside of the array it reads the nearest element.
+ * All of `kernel_of` is passed. The value of `scale` is its first element when the device runs the
+ * kernel.
+ * @param count FERRY_REST means up to the last row
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too small, or there
+ *         are not so many rows; FERRY_ERROR_INVALID_ARGUMENT also when the rows that are read
+ *         overlap the rows that are written, as in one buffer for both.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_smooth(const mylib_several *kernels, size_t rows, size_t columns, size_t first, size_t count, ferry_stream *stream,
+ferry_float_buffer now, ferry_float_buffer kernel_of, ferry_float_buffer scale, ferry_float_buffer next)
+{
+    const size_t rest_ = first < rows ? rows - first : 0, taken_ = count == FERRY_REST ? rest_ : count;
+    const size_t from_ = first > 1 ? first - 1 : 0;
+    const size_t to_ = taken_ > rest_ || rest_ - taken_ < 1 ? rows : first + taken_ + 1;
+    ferry_argument arguments_[10];
+    ferry_status status_ = ferry_kernel_check_rows(kernels->smooth, rows, columns, first, taken_);
+
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_float_argument_range(now, from_ * columns, (to_ - from_) * columns);
+    arguments_[1] = ferry_float_argument(kernel_of);
+    arguments_[2] = ferry_float_argument_range(scale, 0, 1);
+    arguments_[3] = ferry_float_argument_range(next, first * columns, taken_ * columns);
+    arguments_[9] = ferry_size_value(ferry_float_count(kernel_of));
+    arguments_[4] = ferry_size_value(rows);
+    arguments_[5] = ferry_size_value(columns);
+    arguments_[6] = ferry_size_value(first);
+    arguments_[7] = ferry_size_value(taken_);
+    arguments_[8] = ferry_size_value(from_);
+    return ferry_kernel_launch(kernels->smooth, ferry_grid_for(taken_ * columns, 256), stream, arguments_, 10);
 }
 
 FERRY_END_DECLS
