@@ -204,7 +204,7 @@ look(struct ferryi_bringing *bringing, bool *out_hit)
             ferryi_claim_rely(access);
         *out_hit = ferryi_claim_is_hit(store, access);
         bool has_memory = ferryi_store_install(store, access->place, &fresh);
-        ferryi_bring_see_uses(bringing, FERRYI_ZERO);
+        ferryi_bring_see_uses(bringing);
         ready = *out_hit ||
                 (has_memory && (overwrites || ferryi_bring_plan(bringing, access->begin, &supply)));
         ferryi_store_unlock(store);
@@ -297,23 +297,21 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Returns whether the claim of an access is opened before the step that orders the access after its
- * last transfer. If this step fails, the claim is removed again. Two kinds of access open their
- * claim after this step, because their opening cannot be undone: one commits an earlier write of
- * the same stream, and one zeroes its range. */
-static bool
-opens_early(const struct ferryi_access *access)
+/* Marks the access's claim (its range lock) as open. */
+static void
+open_claim(struct ferryi_access *access)
 {
-    return access->relied == 0 && !is_scrubbed(access);
-}
-
-/* Records in the store what the access has moved, and orders its work after its last transfer. If
- * `opens` is true, also marks the claim of the access as open. */
-static ferry_status
-settle_in_order(struct ferryi_access *access, bool opens)
-{
-    ferryi_sync_point written = ferryi_bring_settle(access, opens);
-    return ferryi_sync_point_wait(&access->store->context->order, access->timeline, written);
+    ferryi_store *store = access->store;
+    ferryi_store_lock(store);
+    struct ferryi_claim *claim = &store->claims[access->slot];
+    if (access->user) {
+        ferryi_claim_end_relied(access, true);
+        claim->state = FERRYI_CLAIM_HELD;
+        claim->copy = ferryi_store_copy(store, claim->place);
+    } else if (claim->state == FERRYI_CLAIM_MOVING) {
+        claim->state = FERRYI_CLAIM_CALL;
+    }
+    ferryi_store_unlock_waking(store);
 }
 
 ferry_status
@@ -325,21 +323,15 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
     ferryi_hold_begin();
     for (; prepared < count && status == FERRY_OK; prepared++)
         status = prepare_one(&list[prepared]);
-    for (size_t i = 0; i < count && status == FERRY_OK; i++)
-        status = settle_in_order(&list[i], opens_early(&list[i]));
     ferryi_hold_end();
     if (status != FERRY_OK) {
-        for (size_t i = 0; i < count; i++) {
-            if (i < prepared)
-                ferryi_bring_settle(&list[i], false);
+        for (size_t i = 0; i < count; i++)
             ferryi_claim_drop(&list[i]);
-        }
         return status;
     }
     status = scrub_all(list, count);
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
-        if (!opens_early(&list[i]))
-            ferryi_bring_settle(&list[i], true);
+        open_claim(&list[i]);
     return status;
 }
 

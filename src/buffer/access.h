@@ -31,24 +31,6 @@
 
 #include "src/buffer/store.h"
 
-/* Changes that the last transfers of an access made, and that are not recorded in the store yet.
- * ferryi_bring_settle() records all of them at once, so that it takes the store's lock only once.
- */
-struct ferryi_moved {
-    size_t begin, end;  /* bytes that the transfers made current at the place of the access */
-    bool reserved;      /* whether the access owns a reservation in the valid map for this change */
-    size_t transferred; /* bytes that crossed between the host replica and a device */
-    ferryi_timeline *writer; /* timeline on which the transfer writes the replica at the place of
-                                the access; NULL if no write is pending */
-    ferryi_timeline *reader; /* timeline on which the transfer reads the replica at the place
-                                `source`; NULL if no read is pending */
-    int source;
-    ferryi_places eager; /* places whose replicas must get `eager` set; see ferryi_place_copy */
-    bool host_waited;    /* whether the host waited for all uses of the replica */
-    uint64_t lost; /* set of the timelines that read the replica and were not waited for, because a
-                      device was lost */
-};
-
 struct ferryi_access {
     /* filled in by the caller */
     ferryi_store *store;
@@ -90,7 +72,6 @@ struct ferryi_access {
                           locked. No such write can be added while the range is locked */
     uint32_t relied;   /* number of open writes of the same stream that this access will commit. For
                           each of them, the access owns one reservation in the valid map */
-    struct ferryi_moved moved;
 };
 
 /* Initializes an access that a call of the library makes to a range. The access has no timeline, so

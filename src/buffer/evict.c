@@ -16,6 +16,16 @@
 #define RETRIES   500
 #define MOMENT_NS 200000
 
+/* The most threads that wait in evictions at once. Further ones do not wait. */
+#define WAITERS 16
+
+/* Threads that wait in an eviction for calls of other threads, numbered in the order in which they
+ * began. A slot is free if `thread` is 0. */
+static struct waiter {
+    _Atomic uint64_t thread, turn;
+} waiters[WAITERS];
+static _Atomic uint64_t last_turn;
+
 struct victim;
 
 struct scan {
@@ -27,6 +37,8 @@ struct scan {
     bool fitting; /* whether only blocks of `needed` to 8 * `needed` bytes are freed */
     bool patient; /* whether a replica was skipped because a call in a different thread was using it
                    */
+    bool may_wait;         /* whether replicas that queued work still writes may be freed */
+    struct waiter *waiter; /* this thread's slot, if it waits */
     size_t freed;
 };
 
@@ -53,6 +65,39 @@ give_back(ferry_context *context, struct victim *victim)
         ferryi_observe_eviction(context, &victim->evicted, victim->place, bytes);
     ferryi_store_give_back(context, &victim->gone);
     return bytes;
+}
+
+/* -- threads that wait ------------------------------------------------------------------------- */
+
+/* Returns a slot for this thread, or NULL if all are taken. */
+static struct waiter *
+begin_waiting(void)
+{
+    for (size_t i = 0; i < WAITERS; i++)
+        if (atomic_compare_exchange_strong(&waiters[i].thread, &(uint64_t){0},
+                                           ferryi_thread_id())) {
+            atomic_store(&waiters[i].turn, atomic_fetch_add(&last_turn, 1) + 1);
+            return &waiters[i];
+        }
+    return NULL;
+}
+
+static void
+end_waiting(struct scan *scan)
+{
+    if (scan->waiter)
+        atomic_store(&scan->waiter->thread, 0);
+    scan->waiter = NULL;
+}
+
+/* Returns whether a thread waits in an eviction since before this thread does. */
+static bool
+waits_longer(uint64_t thread, const struct waiter *own)
+{
+    for (size_t i = 0; i < WAITERS; i++)
+        if (atomic_load(&waiters[i].thread) == thread)
+            return !own || atomic_load(&waiters[i].turn) < atomic_load(&own->turn);
+    return false;
 }
 
 /* -- looking at a store, under its lock -------------------------------------------------------- */
@@ -110,22 +155,23 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
  * context, a queued call counts as unable to end, because it may be queued behind the call that
  * this thread runs. */
 static bool
-ends_soon(const struct ferryi_claim *claim)
+ends_soon(const struct ferryi_claim *claim, const struct waiter *own)
 {
     if (claim->state == FERRYI_CLAIM_FREE || claim->state == FERRYI_CLAIM_HELD)
         return false;
-    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_callback_thread.context
-                                                 : claim->thread != ferryi_thread_id();
+    return claim->thread == FERRYI_THREAD_QUEUED
+               ? !ferryi_callback_thread.context
+               : claim->thread != ferryi_thread_id() && !waits_longer(claim->thread, own);
 }
 
 /* Returns whether the buffer is used by a call in a different thread that can end while this thread
  * waits. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
-is_briefly_busy(const ferryi_store *store)
+is_briefly_busy(const ferryi_store *store, const struct waiter *own)
 {
     for (uint32_t slot = 0; slot < store->claim_high; slot++)
-        if (ends_soon(&store->claims[slot]))
+        if (ends_soon(&store->claims[slot], own))
             return true;
     return false;
 }
@@ -150,6 +196,16 @@ static bool
 is_in_use(ferryi_store *store, int place)
 {
     return store->write_claims > 0 || is_busy_at(store, place);
+}
+
+/* Returns whether all work that writes the replica has ended. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_written(ferryi_store *store, int place)
+{
+    return !ferryi_pending_calls_are_pending(store) &&
+           ferryi_sync_point_is_done(&store->context->order,
+                                     ferryi_store_copy(store, place)->written);
 }
 
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -211,14 +267,15 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
         (scan->fitting && !fits(store->copies[place].block, scan->needed)) || was_used(store))
         return;
     if (is_in_use(store, place)) {
-        scan->patient = scan->patient || is_briefly_busy(store);
+        scan->patient = scan->patient || is_briefly_busy(store, scan->waiter);
     } else if (!ferryi_pending_calls_are_pending(store) && !is_only_there(store, mask)) {
         out->gone = forget(store, place, mask);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
         out->place = place;
         if (store->context->trace)
             out->evicted = ferryi_observed_store(store);
-    } else if (scan->dirty_too && !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST)) {
+    } else if (scan->dirty_too && !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST) &&
+               (scan->may_wait || is_written(store, place))) {
         claim(store, place, out);
     }
 }
@@ -320,29 +377,45 @@ go_round(struct scan *scan, bool fitting)
     scan->fitting = fitting;
     size_t left = 2 * count_stores(scan);
     struct victim victim;
-    while (scan->freed < scan->needed && find(scan, &left, &victim))
+    while (scan->freed < scan->needed && find(scan, &left, &victim)) {
+        end_waiting(scan);
         scan->freed +=
             victim.store ? write_back_and_drop(&victim) : give_back(scan->context, &victim);
+    }
+}
+
+/* Sleeps for a moment, if the thread may still wait. */
+static bool
+wait_a_moment(struct scan *scan, uint64_t *wait_ns)
+{
+    if (*wait_ns == 0 || (!scan->waiter && !(scan->waiter = begin_waiting())))
+        return false;
+    uint64_t begun = ferryi_now_ns();
+    ferryi_sleep_ns(*wait_ns < MOMENT_NS ? *wait_ns : MOMENT_NS);
+    uint64_t waited = ferryi_now_ns() - begun;
+    *wait_ns -= waited < *wait_ns ? waited : *wait_ns;
+    return true;
 }
 
 size_t
-ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64_t *wait_ns)
 {
     struct scan scan = {.consider = consider,
                         .context = user,
                         .pool = pool,
                         .needed = needed,
-                        .dirty_too = dirty_too};
+                        .dirty_too = dirty_too,
+                        .may_wait = *wait_ns > 0};
     bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
     for (int tries = 0; tries < RETRIES; tries++) {
         go_round(&scan, true);
         if (scan.freed == 0)
             go_round(&scan, false);
-        if (scan.freed > 0 || !scan.patient)
+        if (scan.freed > 0 || !scan.patient || !wait_a_moment(&scan, wait_ns))
             break;
         scan.patient = false;
-        ferryi_sleep_ns(MOMENT_NS);
     }
+    end_waiting(&scan);
     if (profiled)
         ferryi_profile_end();
     return scan.freed;

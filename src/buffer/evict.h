@@ -21,7 +21,8 @@
  * may itself have locked ranges of buffers. So an eviction does not wait until a range lock is
  * removed, because two threads could then wait for each other. There is one exception: if nothing
  * can be freed and calls in other threads use replicas, the eviction retries for a short, limited
- * time.
+ * time. Two evictions never wait for each other: an eviction waits for the calls of a thread that
+ * itself waits in an eviction only if that one began to wait later.
  */
 
 #include "src/stream/shell.h"
@@ -31,9 +32,12 @@
  * Dirty replicas are freed only if `dirty_too` is true. `user` must be the context. It is a void *
  * because the pool calls this function as a callback (struct ferryi_pool_holders).
  *
+ * Waits at most `*wait_ns`, and subtracts the time that it waited. Without any, it frees only
+ * replicas that no queued work writes. Copies of dirty replicas are no waits.
+ *
  * @return the number of bytes freed
  */
-size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
+size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64_t *wait_ns);
 /* Moves replicas in device memory out of the blocks that a compaction of the pool is emptying. Does
  * not move host replicas, or replicas that a scope, a call or a pin uses. */
 size_t ferryi_relocate(void *user, ferry_pool *pool);

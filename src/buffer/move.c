@@ -10,6 +10,13 @@
 #include "src/buffer/pending_calls.h"
 #include "src/transfer/engine.h"
 
+/* An access does not merge longer parts of pageable memory than this with others. */
+#define MERGED_BYTES ((size_t)256 << 10)
+
+/* Maximum size of an upload that may be queued directly on the program's stream, instead of on an
+ * internal stream. */
+#define STRAIGHT_BYTES ((size_t)64 << 10)
+
 /* -- a move ------------------------------------------------------------------------------------ */
 
 void
@@ -21,6 +28,9 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
     move->subject = NULL;
     move->layout = FERRYI_LAYOUT_ANY;
     move->change = FERRYI_CHANGE_OVERWRITE;
+    move->covers = move->seen = false;
+    move->written = 0;
+    move->stream = NULL;
     move->host_side = (struct ferryi_host_side){0};
     move->value = "";
     move->value_bytes = 1;
@@ -34,14 +44,18 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
     move->store_room = sizeof(move->few_stores) / sizeof(move->few_stores[0]);
 }
 
-/* Ferry page-locks host replicas that are transferred often. */
+/* Counts bytes that crossed between a host replica and a device, because Ferry page-locks host
+ * replicas that are transferred often. */
 static void
-count_crossed(const struct ferryi_moved_store *moved)
+count_crossed(ferryi_store *store, size_t bytes)
 {
-    struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
-    ferryi_store_count_transfer(moved->store, moved->crossed);
-    ferryi_last_error_restore(&why);
+    ferryi_store_lock(store);
+    struct ferryi_to_pin to_pin = ferryi_store_count(store, bytes);
+    ferryi_store_unlock(store);
+    if (!to_pin.memory)
+        return;
+    FERRYI_KEEP_ERROR(why);
+    ferryi_store_pin(store, to_pin);
 }
 
 void
@@ -49,7 +63,7 @@ ferryi_move_end(struct ferryi_move *move)
 {
     for (size_t i = 0; i < move->store_count; i++)
         if (move->stores[i].crossed > 0)
-            count_crossed(&move->stores[i]);
+            count_crossed(move->stores[i].store, move->stores[i].crossed);
     if (move->parts != move->few_parts)
         free(move->parts);
     if (move->stores != move->few_stores)
@@ -148,9 +162,9 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 /* Releases the room in the target's valid map that was reserved for the part, because the part is
  * not committed (see valid_map.h). */
 static void
-release_reservation(const struct ferryi_piece *part)
+release_reservation(const struct ferryi_move *move, const struct ferryi_piece *part)
 {
-    if (!part->target_owner)
+    if (!part->target_owner || move->covers)
         return;
     ferryi_store *store = store_of(part->target_owner);
     ferryi_store_lock(store);
@@ -172,7 +186,7 @@ ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
         make_room(&parts, &move->room, move->count, sizeof(*move->parts), move->few_parts));
     move->parts = parts;
     FERRYI_OR_RETURN(add_stores(move, part));
-    if (part->target_owner)
+    if (part->target_owner && !move->covers)
         FERRYI_OR_RETURN(ferryi_store_reserve_changes(store_of(part->target_owner), 1));
     move->parts[move->count++] = *part;
     return FERRY_OK;
@@ -198,8 +212,8 @@ ferryi_part_set_target(struct ferryi_piece *part, ferryi_store *store, int place
     part->pinned = memory.place == 0 && memory.pinned;
 }
 
-static void
-set_source(struct ferryi_piece *part, ferryi_store *store, int place, size_t begin)
+void
+ferryi_part_set_source(struct ferryi_piece *part, ferryi_store *store, int place, size_t begin)
 {
     struct ferryi_memory memory = memory_at(store, place, begin);
     part->source = memory.pointer;
@@ -301,7 +315,8 @@ add_segment(struct ferryi_move *move, ferryi_store *source, struct ferryi_segmen
     part.zeros = !ferryi_places_written(segment.places);
     part.source = NULL;
     if (!part.zeros)
-        set_source(&part, source, place_to_read(move, source, segment, &part), segment.begin);
+        ferryi_part_set_source(&part, source, place_to_read(move, source, segment, &part),
+                               segment.begin);
     set_size(move, &part, segment.end - segment.begin);
     if (!part.zeros)
         FERRYI_OR_RETURN(make_counters(&part));
@@ -341,27 +356,34 @@ ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferr
     return status;
 }
 
+/* Returns the offset of a part's target in its buffer. */
+static size_t
+target_offset(const struct ferryi_piece *part)
+{
+    ferryi_claim_is_held();
+    const char *base = ferryi_claimed_copy(store_of(part->target_owner), part->note)->pointer;
+    return (size_t)((const char *)part->target - base);
+}
+
 /* Marks the first `bytes` bytes of a part as current in the valid map of its target. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
 commit_part(const struct ferryi_move *move, const struct ferryi_piece *part, size_t bytes)
 {
-    ferryi_claim_is_held();
-    ferryi_store *store = store_of(part->target_owner);
-    const char *base = ferryi_claimed_copy(store, part->note)->pointer;
-    size_t begin = (size_t)((char *)part->target - base);
-    if (move->change == FERRYI_CHANGE_OVERWRITE)
-        ferryi_pending_calls_overwritten(store, part->note, begin, begin + bytes);
-    ferryi_store_lock(store);
-    ferryi_valid_map_commit(&store->map, part->note, move->change, begin, begin + bytes);
-    ferryi_store_unlock(store);
+    size_t begin = target_offset(part);
+    ferryi_valid_map_commit(&store_of(part->target_owner)->map, part->note, move->change, begin,
+                            begin + bytes);
 }
 
 /* Marks the bytes of a part as current at its target, whose memory is that of its source. */
 static ferry_status
 mark_part(struct ferryi_move *move, const struct ferryi_piece *part)
 {
-    FERRYI_OR_RETURN(ferryi_store_reserve_changes(store_of(part->target_owner), 1));
+    ferryi_store *store = store_of(part->target_owner);
+    FERRYI_OR_RETURN(ferryi_store_reserve_changes(store, 1));
+    ferryi_store_lock(store);
     commit_part(move, part, part->bytes);
+    ferryi_store_unlock(store);
     return FERRY_OK;
 }
 
@@ -382,7 +404,7 @@ ferryi_move_add_only_at(struct ferryi_move *move, ferryi_store *store, struct fe
         if (!any)
             break;
         ferryi_part_set_target(&part, store, to, found.begin);
-        set_source(&part, store, place, found.begin);
+        ferryi_part_set_source(&part, store, place, found.begin);
         part.bytes = found.end - found.begin;
         status = part.target == part.source ? mark_part(move, &part) : ferryi_move_add(move, &part);
     }
@@ -428,6 +450,8 @@ struct group {
     const struct ferryi_piece *parts;
     size_t count;
     ferryi_timeline *timeline;
+    /* The timeline that reads the sources, if it is not `timeline`; NULL if it is. */
+    ferryi_timeline *uploads;
     /* Whether the transfer is known to be complete, so that nothing later need wait for it. */
     bool complete;
     /* After a failure, those of the transfer's two places whose device was lost. */
@@ -454,31 +478,57 @@ each_store(const struct group *group,
     return status;
 }
 
+static int
+place_of(const struct group *group, bool is_target)
+{
+    return is_target ? group->parts->target_place : group->parts->source_place;
+}
+
+/* Returns whether the host itself copies the bytes of one side, because they are pageable. */
+static bool
+is_by_host(const struct group *group, bool is_target)
+{
+    return place_of(group, is_target) == 0 && !group->parts->pinned;
+}
+
+/* Returns the uses of a buffer that the caller of the move has read, or NULL. They hold until the
+ * first transfer has changed them. */
+static const struct ferryi_uses *
+seen_uses(const struct ferryi_move *move, const struct ferryi_piece *first, bool is_target)
+{
+    if (!move->seen || (!first->zeros && first->source_place != move->seen_source))
+        return NULL;
+    return is_target ? &move->target_uses : &move->source_uses;
+}
+
 /* Orders a transfer after earlier uses of a buffer. Pageable memory is copied by the host itself,
  * so the host waits for earlier uses of such memory. */
 static ferry_status
 order_store(const struct group *group, ferryi_store *store, bool is_target)
 {
     ferryi_claim_is_held();
-    int place = is_target ? group->parts->target_place : group->parts->source_place;
-    bool by_host = place == 0 && !group->parts->pinned;
+    const bool by_host = is_by_host(group, is_target);
     ferry_status status =
-        ferryi_store_order(store, place, by_host ? NULL : group->timeline, is_target);
+        ferryi_store_order_seen(store, place_of(group, is_target), by_host ? NULL : group->timeline,
+                                is_target, seen_uses(group->move, group->parts, is_target));
     bool replaces = by_host && is_target && group->move->change == FERRYI_CHANGE_OVERWRITE;
     return status == FERRY_ERROR_DEVICE_LOST && replaces ? ferryi_access_give_host_copy_up(store)
                                                          : status;
 }
 
-static ferry_status
-note_store(const struct group *group, ferryi_store *store, bool is_target)
+/* Returns whether work on the buffers of one side may still be queued, so that it is recorded. */
+static bool
+is_noted(const struct group *group, bool is_target)
 {
-    int place = is_target ? group->parts->target_place : group->parts->source_place;
-    if (group->complete || (place == 0 && !group->parts->pinned))
-        return FERRY_OK;
-    if (is_target)
-        ferryi_store_note_write(store, place, group->timeline);
-    else
-        ferryi_store_note_read(store, place, group->timeline);
+    return group->timeline && !group->complete && !is_by_host(group, is_target);
+}
+
+static ferry_status
+note_source(const struct group *group, ferryi_store *store, bool is_target)
+{
+    if (!is_target)
+        ferryi_store_note_read(store, place_of(group, false),
+                               group->uploads ? group->uploads : group->timeline);
     return FERRY_OK;
 }
 
@@ -494,19 +544,113 @@ lose_store(const struct group *group, ferryi_store *store, bool is_target)
 
 /* -- what has arrived -------------------------------------------------------------------------- */
 
-/* Marks the first `done` bytes of the targets of a transfer as current, because they have arrived.
- */
-static void
-commit(const struct group *group, size_t done)
+/* Largest number of parts that are committed while a lock is held. */
+#define COMMITTED_TOGETHER 64
+
+/* Returns how many of the parts from `first` on are for one buffer, which are settled together. */
+static size_t
+count_of_store(const struct group *group, size_t first)
 {
-    for (size_t i = 0; i < group->count; i++) {
-        const struct ferryi_piece *part = &group->parts[i];
-        size_t bytes = ferryi_min_size(counted(group->move, part, part->bytes, true), done);
-        done -= bytes;
-        if (bytes == 0)
-            release_reservation(part);
-        else if (part->target_owner)
-            commit_part(group->move, part, bytes);
+    size_t count = 1;
+    while (first + count < group->count && count < COMMITTED_TOGETHER &&
+           group->parts[first + count].target_owner == group->parts[first].target_owner)
+        count++;
+    return count;
+}
+
+/* Returns how many bytes of the target of a part have arrived, and subtracts them from `*done`. */
+static size_t
+arrived(const struct group *group, const struct ferryi_piece *part, size_t *done)
+{
+    size_t bytes = ferryi_min_size(counted(group->move, part, part->bytes, true), *done);
+    *done -= bytes;
+    return bytes;
+}
+
+/* Marks what has arrived of `count` parts for one buffer as current, and releases the room that was
+ * reserved for the others. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static void
+commit_locked(const struct group *group, size_t first, size_t count, size_t done)
+{
+    ferryi_valid_map *map = &store_of(group->parts[first].target_owner)->map;
+    for (size_t i = first; i < first + count; i++) {
+        size_t bytes = arrived(group, &group->parts[i], &done);
+        if (bytes > 0)
+            commit_part(group->move, &group->parts[i], bytes);
+        else
+            ferryi_valid_map_unreserve(map, 1);
+    }
+}
+
+/* The parts from `first` on were overwritten. If a kernel that was queued before fails, their bytes
+ * are not lost. */
+static void
+note_overwritten(const struct group *group, size_t first, size_t count, size_t done)
+{
+    ferryi_store *store = store_of(group->parts[first].target_owner);
+    if (group->move->change != FERRYI_CHANGE_OVERWRITE || !ferryi_pending_calls_are_pending(store))
+        return;
+    for (size_t i = first; i < first + count && done > 0; i++) {
+        size_t begin = target_offset(&group->parts[i]),
+               bytes = arrived(group, &group->parts[i], &done);
+        ferryi_pending_calls_overwritten(store, group->parts[i].note, begin, begin + bytes);
+    }
+}
+
+/* Records in the buffer of `count` parts that the transfer writes it, and marks the first `done`
+ * bytes of these parts as current. The bytes that a move covers are marked when it ends. */
+static void
+settle_store(const struct group *group, size_t first, size_t count, size_t done)
+{
+    ferryi_store *store = store_of(group->parts[first].target_owner);
+    struct ferryi_move *move = group->move;
+    const bool noted = is_noted(group, true);
+    note_overwritten(group, first, count, done);
+    for (bool settled = move->covers && !noted; !settled;) {
+        ferryi_sync_point other = 0;
+        ferryi_store_lock(store);
+        if (noted)
+            move->written =
+                ferryi_store_try_note_write(store, place_of(group, true), group->timeline, &other);
+        settled = !noted || move->written;
+        if (settled && !move->covers)
+            commit_locked(group, first, count, done);
+        ferryi_store_unlock(store);
+        if (!settled)
+            ferryi_store_await_write(store, place_of(group, true), group->timeline, other);
+    }
+}
+
+/* Records what a transfer did to its buffers. `done` is the number of bytes of the targets that
+ * have arrived. A use is recorded even after a failure, because parts of the transfer may be
+ * queued. */
+static void
+settle(const struct group *group, size_t done)
+{
+    if (is_noted(group, false) && !group->parts->zeros)
+        (void)each_store(group, note_source);
+    if (group->uploads)
+        ferryi_timeline_record_upload(group->uploads);
+    for (size_t i = 0, count; i < group->count; i += count) {
+        count = count_of_store(group, i);
+        if (group->parts[i].target_owner)
+            settle_store(group, i, count, done);
+        for (size_t j = i; j < i + count; j++)
+            (void)arrived(group, &group->parts[j], &done);
+    }
+}
+
+/* Marks those parts of a failed transfer as current that have arrived. If there is no room in the
+ * valid map, they stay stale. */
+static void
+commit_arrived(const struct group *group, size_t done)
+{
+    FERRYI_KEEP_ERROR(why);
+    for (size_t i = 0; i < group->count && done > 0; i++) {
+        struct ferryi_piece part = group->parts[i];
+        part.bytes = arrived(group, &part, &done);
+        (void)mark_part(group->move, &part);
     }
 }
 
@@ -583,20 +727,15 @@ count_group(const struct group *group, size_t done)
 
 /* Does the same as count_group() for a move with a single part. */
 static void
-count_alone(struct ferryi_move *move, const struct ferryi_piece *part, size_t done)
+count_alone(const struct ferryi_piece *part, size_t done)
 {
     if (part->zeros || done == 0 || part->target_place == part->source_place)
         return;
     const void *crossing = host_owner_of(part), *carrying = carrier_of(part);
     if (carrying)
         ferryi_traffic_count(ferryi_store_traffic(store_of(carrying)), direction_of(part), done);
-    if (!crossing || !crosses_pageable(part))
-        return;
-    /* Without memory for the list, these bytes are counted as a transfer of their own. */
-    if (add_store(move, crossing) == FERRY_OK)
-        move->stores[find_store(move, store_of(crossing))].crossed += done;
-    else
-        count_crossed(&(struct ferryi_moved_store){.store = store_of(crossing), .crossed = done});
+    if (crossing && crosses_pageable(part))
+        count_crossed(store_of(crossing), done);
 }
 
 /* -- one transfer ------------------------------------------------------------------------------ */
@@ -653,12 +792,33 @@ describe_job(const struct group *group, struct ferryi_transfer_job *job, const f
     job->foreign_target = !first->target_owner;
 }
 
+/*
+ * Returns whether a transfer can be queued on the stream of the access that needs its bytes. This
+ * costs less than ordering an internal stream before and after it. The result is true only for
+ * short uploads from pinned memory. The caller has checked that the stream is not being captured.
+ * Sets `group->uploads` to the timeline on which the read of the host replica is recorded. The next
+ * write to the host replica then waits for the upload, but not for later work on the stream.
+ */
+static bool
+goes_straight(struct group *group)
+{
+    const struct ferryi_piece *part = group->parts;
+    ferryi_timeline *stream = group->move->stream;
+    return stream && stream->is_plain && !stream->internal && stream->place == part->target_place &&
+           group->count == 1 && !part->zeros && part->source_place == 0 && part->pinned &&
+           part->bytes <= STRAIGHT_BYTES && ferryi_timeline_of_uploads(stream, &group->uploads);
+}
+
 static ferry_status
 open_timeline(struct group *group, const ferryi_store *named)
 {
     const struct ferryi_move *move = group->move;
     const struct ferryi_piece *first = group->parts;
     int source_place = first->zeros ? first->target_place : first->source_place;
+    if (goes_straight(group)) {
+        group->timeline = move->stream;
+        return FERRY_OK;
+    }
     return named ? ferryi_store_timeline(named, first->target_place, source_place, move->reason,
                                          &group->timeline)
                  : ferryi_engine_timeline(move->context->engine, first->target_place, source_place,
@@ -677,13 +837,10 @@ transfer(struct group *group, struct ferryi_transfer_job *job)
                                         move->value_bytes, group->timeline, job)
             : ferryi_engine_copy_pieces(engine, group->parts, group->count, move->layout,
                                         passes ? &move->host_side : NULL, group->timeline, job);
-    /* A transfer into pageable memory is complete when it returns. Otherwise the use of the buffers
-     * is recorded, even after a failure, because parts of the transfer may already be queued. */
+    /* A transfer into pageable memory is complete when it returns. */
     group->complete = status == FERRY_OK && is_download(group->parts) && !group->parts->pinned;
-    if (group->timeline) {
-        (void)each_store(group, note_store);
+    if (group->timeline)
         move->timelines |= UINT64_C(1) << group->timeline->number;
-    }
     return status;
 }
 
@@ -706,9 +863,12 @@ run_group(struct group *group)
     if (move->context->trace && job != &quiet && !names_itself(group))
         ferryi_observe_pieces(move->context, group->parts, group->count,
                               counted(move, first, done, false), move->reason);
-    commit(group, done);
+    settle(group, done);
+    if (move->covers && status != FERRY_OK)
+        commit_arrived(group, done);
+    move->seen = false;
     if (move->count == 1)
-        count_alone(move, first, counted(move, first, done, false));
+        count_alone(first, counted(move, first, done, false));
     else
         count_group(group, counted(move, first, done, false));
     if (status == FERRY_ERROR_DEVICE_LOST) {
@@ -719,22 +879,59 @@ run_group(struct group *group)
     return status;
 }
 
+/* Releases the room that was reserved for parts that are not moved. */
+static void
+commit_nothing(const struct group *group)
+{
+    for (size_t i = 0; i < group->count; i++)
+        release_reservation(group->move, &group->parts[i]);
+}
+
+/* Returns how many parts from `first` on, which are alike, are moved in one transfer. An access
+ * brings each long part of pageable memory by itself, because helper threads stage only single
+ * parts. */
+static size_t
+count_alike(const struct ferryi_move *move, size_t first)
+{
+    const struct ferryi_piece *parts = &move->parts[first];
+    size_t count = 1;
+    while (first + count < move->count && sort_of(&parts[count]) == sort_of(parts) &&
+           !(move->covers && crosses_pageable(parts) &&
+             (parts[0].bytes > MERGED_BYTES || parts[count].bytes > MERGED_BYTES)))
+        count++;
+    return count;
+}
+
+/* Marks the range that a move covers as current, or releases the room that was reserved for it. */
+static void
+end_covered(const struct ferryi_move *move, bool arrived_all)
+{
+    ferryi_store *store = store_of(move->subject);
+    ferryi_store_lock(store);
+    if (arrived_all)
+        ferryi_valid_map_commit(&store->map, move->covered_place, move->change, move->covered.begin,
+                                move->covered.end);
+    else
+        ferryi_valid_map_unreserve(&store->map, 1);
+    ferryi_store_unlock(store);
+}
+
 ferry_status
 ferryi_move_run(struct ferryi_move *move, ferry_status status)
 {
     if (status == FERRY_OK)
         sort_parts(move);
     for (size_t i = 0; i < move->count;) {
-        struct group group = {.move = move, .parts = &move->parts[i], .count = 1};
-        while (i + group.count < move->count &&
-               sort_of(&group.parts[group.count]) == sort_of(group.parts))
-            group.count++;
+        struct group group = {
+            .move = move, .parts = &move->parts[i], .count = count_alike(move, i)};
         if (status == FERRY_OK)
             status = run_group(&group);
         else
-            commit(&group, 0);
+            commit_nothing(&group);
         i += group.count;
     }
     move->count = 0;
+    if (move->covers && move->covered.begin < move->covered.end)
+        end_covered(move, status == FERRY_OK);
     return status;
 }

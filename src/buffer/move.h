@@ -35,12 +35,29 @@ struct ferryi_move {
     /* How the bytes of a target buffer are marked: as overwritten, or as read if the source is
      * another replica of the same buffer. */
     enum ferryi_change change;
+    /* Set by an access that brings bytes to its place (bring.c). The parts then are copies between
+     * replicas of the buffer `subject`, and together they make the range `covered` current at the
+     * place `covered_place`. This is one change of the valid map, for which the caller has reserved
+     * room. */
+    bool covers;
+    int covered_place;
+    struct ferryi_range covered;
+    /* The uses that the first transfer of such a move waits for, which the caller has read; a
+     * transfer that copies within the buffer reads the replica at `seen_source`. */
+    bool seen;
+    int seen_source;
+    struct ferryi_uses target_uses, source_uses;
+    /* The stream of the program on which the bytes are used next, or NULL. A short upload from
+     * pinned memory is queued on it. */
+    ferryi_timeline *stream;
     struct ferryi_host_side host_side; /* how the side of a part that is no buffer is reached; all
                                       zero: it is memory */
     const void *value;                 /* the value with which parts without a source are filled */
     size_t value_bytes;
     struct ferryi_transfer_job *job; /* receives the progress of the call */
     bool cut; /* whether a part could not be added because it cannot be converted by itself */
+    /* the sync point of the last write to a target that was recorded, or 0 */
+    ferryi_sync_point written;
     uint64_t timelines; /* set of the numbers of the timelines on which work was queued */
     struct ferryi_piece *parts;
     size_t count, room;
@@ -60,6 +77,9 @@ void ferryi_move_end(struct ferryi_move *move);
 /* Sets the target of a part to a buffer's replica at `place`, from offset `begin` on. The replica
  * must have memory. */
 void ferryi_part_set_target(struct ferryi_piece *part, ferryi_store *store, int place,
+                            size_t begin);
+/* Sets the source of a part, whose target is set, to a buffer's replica. */
+void ferryi_part_set_source(struct ferryi_piece *part, ferryi_store *store, int place,
                             size_t begin);
 /* Adds a part whose source is memory or a file, or the value of the move if `part->zeros` is set.
  * Joins it with the last part if it continues that part. */

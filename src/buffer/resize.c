@@ -14,10 +14,11 @@
  */
 
 /* Allocates blocks of `bytes` bytes for the replicas at `places`, and copies the first `kept` bytes
- * of the replicas to them. The blocks that were allocated before a failure stay in `fresh`. */
+ * of the replicas to them. The blocks that were allocated before a failure stay in `fresh`. Sets
+ * `*out_failed` to the place at which it failed. */
 static ferry_status
 copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places,
-         struct ferryi_place_copy *fresh)
+         struct ferryi_place_copy *fresh, int *out_failed)
 {
     ferryi_claim_is_held();
     ferry_status status = FERRY_OK;
@@ -25,6 +26,7 @@ copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places,
         struct ferryi_place_copy *copy = &fresh[ferryi_store_home(store, place)];
         if (!(places >> place & 1) || copy->block)
             continue;
+        *out_failed = place;
         status = ferryi_store_take(store, place, bytes, NULL, copy);
         if (status == FERRY_OK)
             status = ferryi_store_copy_over(store, place, (struct ferryi_range){0, kept}, "resize",
@@ -93,6 +95,45 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
+/* Frees the replica at a device, whose own bytes go to the host first. Returns false if that fails.
+ */
+static bool
+give_replica_up(ferryi_store *store, int place)
+{
+    FERRYI_KEEP_ERROR(why);
+    if (ferryi_store_same_memory(store, place, FERRY_PLACE_HOST) ||
+        ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
+                              "resize") != FERRY_OK)
+        return false;
+    ferryi_store_lock(store);
+    ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_FORGET);
+    struct ferryi_place_copy gone = ferryi_store_detach(store, place);
+    ferryi_store_unlock(store);
+    ferryi_store_give_back(store->context, &gone);
+    return true;
+}
+
+/* Makes the longer replicas at all places that have some of the first `kept` bytes. Where a device
+ * has no memory for the old and the new replica together, its bytes go to the host, and it gets a
+ * replica at its next use. Sets `*out_places` to the places of the new replicas. */
+static ferry_status
+make_longer(ferryi_store *store, size_t bytes, size_t kept, struct ferryi_place_copy *fresh,
+            ferryi_places *out_places)
+{
+    const struct ferryi_range range = {0, kept};
+    for (;;) {
+        int failed = 0;
+        *out_places = ferryi_store_validity(store, range).any;
+        ferry_status status = copy_for(store, bytes, kept, *out_places, fresh, &failed);
+        if (status != FERRY_ERROR_OUT_OF_MEMORY)
+            return status;
+        for (int place = 0; place <= store->context->place_count; place++)
+            ferryi_store_give_back(store->context, &fresh[place]);
+        if (!give_replica_up(store, failed))
+            return status;
+    }
+}
+
 /* Resizes a buffer. The caller has locked all bytes with a claim, so no other call can change the
  * length. Views and pins can be added without a claim. So this function checks under the lock that
  * there are none. */
@@ -102,11 +143,11 @@ resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
     ferryi_claim_is_held();
     ferryi_store *store = claim->store;
     size_t kept = ferryi_min_size(bytes, ferryi_claimed_bytes(store));
-    ferryi_places places = ferryi_store_validity(store, (struct ferryi_range){0, kept}).any;
+    ferryi_places places = 0;
     struct ferryi_place_copy fresh[FERRYI_DEVICES_MAX + 1] = {0};
     /* A buffer that shrinks keeps its memory. */
     bool grows = bytes > ferryi_claimed_bytes(store);
-    ferry_status status = grows ? copy_for(store, bytes, kept, places, fresh) : FERRY_OK;
+    ferry_status status = grows ? make_longer(store, bytes, kept, fresh, &places) : FERRY_OK;
     ferryi_store_lock(store);
     const char *why = status == FERRY_OK ? why_not(store) : NULL;
     if (status == FERRY_OK && !why)

@@ -611,6 +611,9 @@ ferry_status ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline,
  * instead. Called without the buffer's lock. */
 ferry_status ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline,
                                 bool writes);
+/* Does the same with uses that the caller has read, or reads them itself if `seen` is NULL. */
+ferry_status ferryi_store_order_seen(ferryi_store *store, int place, ferryi_timeline *timeline,
+                                     bool writes, const struct ferryi_uses *seen);
 /* Removes the completed uses from the replica's record of uses, and also the readers in the set
  * `lost`. Called after the host has waited for the uses. */
 FERRYI_REQUIRES(ferryi_store_spin)

@@ -50,20 +50,30 @@ ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost)
         copy->readers = 0;
 }
 
-ferry_status
-ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes)
+static struct ferryi_uses
+see_uses(ferryi_store *store, int place)
 {
-    ferryi_order *order = &store->context->order;
     ferryi_store_lock(store);
     struct ferryi_uses uses = ferryi_store_uses(store, place);
+    ferryi_store_unlock(store);
+    return uses;
+}
+
+ferry_status
+ferryi_store_order_seen(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes,
+                        const struct ferryi_uses *seen)
+{
+    ferryi_order *order = &store->context->order;
+    struct ferryi_uses uses = seen ? *seen : see_uses(store, place);
     if (!writes)
         uses.readers = 0;
-    bool waits = !ferryi_uses_are_ordered(order, timeline, &uses);
-    if (waits && ferryi_uses_are_of_users(order, &uses))
-        ferryi_store_copy(store, place)->eager = true;
-    ferryi_store_unlock(store);
-    if (!waits)
+    if (ferryi_uses_are_ordered(order, timeline, &uses))
         return FERRY_OK;
+    if (ferryi_uses_are_of_users(order, &uses)) {
+        ferryi_store_lock(store);
+        ferryi_store_copy(store, place)->eager = true;
+        ferryi_store_unlock(store);
+    }
     uint64_t lost = 0;
     ferry_status status = ferryi_uses_wait(order, timeline, &uses, &lost);
     if (status != FERRY_OK || timeline)
@@ -72,6 +82,12 @@ ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bo
     ferryi_store_forget_done(store, place, lost);
     ferryi_store_unlock(store);
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes)
+{
+    return ferryi_store_order_seen(store, place, timeline, writes, NULL);
 }
 
 /* Returns the sync point of a use on a timeline. For a retired timeline, this is the sync point of

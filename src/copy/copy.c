@@ -143,7 +143,16 @@ run(struct ferryi_copy_call *call,
 static ferry_status
 move_row(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
-    return ferryi_move_run(move, ferryi_row_add(move, &call->row, call->place));
+    ferry_status status = ferryi_row_add(move, &call->row, call->place);
+    /* If the caller named no place and the target finds no memory at the place of the source, it is
+     * written at the host. */
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && call->is_any_place && call->row.target_store &&
+        move->count == 0 &&
+        !ferryi_store_same_memory(call->row.target_store, call->place, FERRY_PLACE_HOST)) {
+        call->place = FERRY_PLACE_HOST;
+        status = ferryi_row_add(move, &call->row, call->place);
+    }
+    return ferryi_move_run(move, status);
 }
 
 static ferry_status
@@ -177,7 +186,10 @@ move_through(struct ferryi_copy_call *call, struct ferryi_move *move, ferryi_sto
     in.target_store = out.source_store = middle;
     in.target = out.source = 0;
     in.between = true;
-    FERRYI_OR_RETURN(ferryi_move_run(move, ferryi_row_add(move, &in, call->place)));
+    ferry_status status = ferryi_row_add(move, &in, call->place);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && move->count == 0 && call->place != FERRY_PLACE_HOST)
+        status = ferryi_row_add(move, &in, FERRY_PLACE_HOST);
+    FERRYI_OR_RETURN(ferryi_move_run(move, status));
     return ferryi_move_run(move, ferryi_row_add(move, &out, call->place));
 }
 
@@ -316,6 +328,7 @@ set_row(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range
     call->bytes = range.end - range.begin;
     call->begin = range.begin;
     call->place = place;
+    call->is_any_place = place < 0;
     call->row = (struct ferryi_row){.target_store = target,
                                     .source_store = source,
                                     .target = to.begin,

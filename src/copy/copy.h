@@ -34,6 +34,7 @@ struct ferryi_copy_call {
     /* What a copy without conversion does, and the place where its target is written. */
     struct ferryi_row row;
     int place;
+    bool is_any_place; /* whether the library chose the place */
     union {
         struct ferryi_access accesses[3];
         struct {

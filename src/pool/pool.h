@@ -61,7 +61,7 @@ struct ferryi_pool_holders {
      * a different place, so that the bytes need not be copied. Must not allocate from this pool.
      * @return the number of bytes released
      */
-    size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too);
+    size_t (*evict)(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64_t *wait_ns);
     /* Moves the bytes of blocks for which ferryi_block_is_draining() is true to new blocks. Skips
      * blocks that are in use. @return the number of bytes moved */
     size_t (*relocate)(void *user, ferry_pool *pool);

@@ -6,17 +6,25 @@
  * searches the memory that the pool has. Then it runs a list of steps in order. Each step makes
  * more memory available, and the allocation is attempted again after the step. A step is repeated
  * as long as it makes memory available. All steps share one budget of waiting time, the pool's
- * wait_ms, and one budget of attempts. */
+ * wait_ms, and one of attempts. An eviction copies bytes to memory that it allocates itself; that
+ * allocation has what is left of the same budgets. */
 
 #define ATTEMPTS      100
 #define BACKEND_WAITS 16
+
+struct budget {
+    uint64_t wait_ns;  /* remaining waiting time */
+    unsigned attempts; /* remaining attempts */
+};
+
+/* The budget of the allocation inside which this thread allocates, or NULL. */
+static _Thread_local struct budget *running;
 
 struct shortage {
     ferry_pool *pool;
     struct ferryi_pool_request *request;
     ferry_block **out;
-    uint64_t wait_ns;  /* remaining waiting time */
-    unsigned attempts; /* remaining attempts */
+    struct budget *budget;
     /* Whether the most recent eviction released replicas. Queued work may still use their memory.
      */
     bool evicted;
@@ -28,9 +36,9 @@ struct shortage {
 static bool
 may_attempt(struct shortage *shortage)
 {
-    if (shortage->attempts == 0)
+    if (shortage->budget->attempts == 0)
         return false;
-    shortage->attempts--;
+    shortage->budget->attempts--;
     return true;
 }
 
@@ -103,8 +111,8 @@ use_own_memory(struct shortage *shortage)
 static bool
 wait_for_work(struct shortage *shortage)
 {
-    return (shortage->wait_ns > 0 || may_attempt(shortage)) &&
-           ferryi_pool_wait_pending(shortage->pool, &shortage->wait_ns);
+    return (shortage->budget->wait_ns > 0 || may_attempt(shortage)) &&
+           ferryi_pool_wait_pending(shortage->pool, &shortage->budget->wait_ns);
 }
 
 /* Compacts the pool if the total size of its idle blocks is at least the size of the request.
@@ -118,7 +126,7 @@ compact(struct shortage *shortage)
     bool enough = pool->config.holders.relocate && pool->cached_bytes >= shortage->request->need;
     ferryi_mutex_unlock(&pool->mutex);
     return enough && may_attempt(shortage) &&
-           ferryi_pool_compact(pool, &shortage->wait_ns, &compaction) == FERRY_OK &&
+           ferryi_pool_compact(pool, &shortage->budget->wait_ns, &compaction) == FERRY_OK &&
            compaction.moved_bytes + compaction.freed_bytes > 0;
 }
 
@@ -132,9 +140,9 @@ evict(struct shortage *shortage)
      * bytes of a replica. So the step waits for such work before it evicts more replicas. */
     if (shortage->evicted && wait_for_work(shortage))
         return true;
-    shortage->evicted =
-        may_attempt(shortage) && holders->evict(holders->user, shortage->pool,
-                                                shortage->request->need, shortage->dirty_too) > 0;
+    shortage->evicted = may_attempt(shortage) &&
+                        holders->evict(holders->user, shortage->pool, shortage->request->need,
+                                       shortage->dirty_too, &shortage->budget->wait_ns) > 0;
     return shortage->evicted;
 }
 
@@ -153,12 +161,12 @@ run_steps(struct shortage *shortage)
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         /* The first step may use only half of the waiting time, so that the other half remains for
          * later steps. */
-        uint64_t kept = i == 0 ? shortage->wait_ns - shortage->wait_ns / 2 : 0;
-        shortage->wait_ns -= kept;
+        uint64_t kept = i == 0 ? shortage->budget->wait_ns - shortage->budget->wait_ns / 2 : 0;
+        shortage->budget->wait_ns -= kept;
         shortage->dirty_too = steps[i].dirty_too;
         while (status == FERRY_ERROR_OUT_OF_MEMORY && steps[i].run(shortage))
             status = use_own_memory(shortage);
-        shortage->wait_ns += kept;
+        shortage->budget->wait_ns += kept;
     }
     return status;
 }
@@ -203,15 +211,18 @@ ask_program(struct shortage *shortage)
     if (!callback || ferryi_callback_thread.is_short || ferryi_callback_only_watches() ||
         !may_attempt(shortage))
         return false;
-    struct ferryi_callback running;
+    struct ferryi_callback inside;
     FERRYI_KEEP_ERROR(kept);
-    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "on_shortage");
-    running.lent = pool;
-    running.context = pool->config.context;
-    running.in_any_call = ferryi_callback_thread.is_short = true;
+    ferryi_callback_enter(&inside, FERRYI_CALLBACK_WORKING, "on_shortage");
+    inside.lent = pool;
+    inside.context = pool->config.context;
+    inside.in_any_call = ferryi_callback_thread.is_short = true;
+    struct budget *budget = running;
+    running = NULL; /* allocations of the program have their own budgets */
     bool made_room = callback(pool, shortage->request->need, user);
+    running = budget;
     ferryi_callback_thread.is_short = false;
-    ferryi_callback_leave(&running);
+    ferryi_callback_leave(&inside);
     return made_room;
 }
 
@@ -219,15 +230,15 @@ ferry_status
 ferryi_pool_overcome_shortage(ferry_pool *pool, struct ferryi_pool_request *request,
                               ferry_block **out)
 {
-    struct shortage shortage = {.pool = pool,
-                                .request = request,
-                                .out = out,
-                                .wait_ns = pool->wait_ns,
-                                .attempts = ATTEMPTS};
+    struct budget own = {.wait_ns = pool->wait_ns, .attempts = ATTEMPTS}, *outer = running;
+    struct shortage shortage = {
+        .pool = pool, .request = request, .out = out, .budget = outer ? outer : &own};
+    running = shortage.budget;
     request->any_fit = request->least_fits = true;
     ferry_status status = make_room(&shortage);
     while (status == FERRY_ERROR_OUT_OF_MEMORY && ask_program(&shortage))
         status = make_room(&shortage);
+    running = outer;
 
     ferryi_mutex_lock(&pool->mutex);
     pool->counters.shortages++;

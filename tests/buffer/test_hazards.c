@@ -359,13 +359,13 @@ test_a_read_waits_for_the_upload_of_an_earlier_part(void **state)
 }
 
 /* The host reads a buffer with more stale ranges than Ferry copies at a time, which is at most
- * FERRYI_MOVES_LONG. The host must get the current bytes of every range, and of the bytes between
+ * FERRYI_COPIES_LONG. The host must get the current bytes of every range, and of the bytes between
  * the ranges. */
 static void
 test_a_read_of_very_many_stale_ranges(void **state)
 {
     fixture *f = *state;
-    enum { RANGES = 2 * FERRYI_MOVES_LONG + 1 };
+    enum { RANGES = 2 * FERRYI_COPIES_LONG + 1 };
     ferry_stream *a = make_stream(f, 1);
     ferry_buffer *x = make_ints(f, 2 * RANGES);
     ferry_scope scope;

@@ -593,10 +593,10 @@ struct evicted {
 };
 
 static size_t
-evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+evict_pending(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64_t *wait_ns)
 {
     struct evicted *evicted = user;
-    (void)pool, (void)needed, (void)dirty_too;
+    (void)pool, (void)needed, (void)dirty_too, (void)wait_ns;
     if (evicted->count == 0)
         return 0;
     ferry_block *block = evicted->blocks[--evicted->count];

@@ -113,9 +113,10 @@ struct keeper {
 };
 
 static size_t
-give_up(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+give_up(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64_t *wait_ns)
 {
     struct keeper *keeper = user;
+    (void)wait_ns;
     size_t given = 0;
     assert_ptr_equal(pool, keeper->fixture->pool);
     assert_true(needed > 0);
@@ -209,9 +210,9 @@ test_the_program_is_asked_after_the_holders(void **state)
 }
 
 static size_t
-promise_more(void *user, ferry_pool *pool, size_t needed, bool dirty_too)
+promise_more(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64_t *wait_ns)
 {
-    (void)pool, (void)dirty_too;
+    (void)pool, (void)dirty_too, (void)wait_ns;
     ++*(size_t *)user;
     return needed;
 }
