@@ -23,7 +23,9 @@ ASSIGNMENTS = frozenset("= += -= *= /= %= &= |= ^= <<= >>=".split())
 
 
 class CodeError(Exception):
-    """The text is not in this part of C. The message says where."""
+    """The text is not in this part of C. The message says where. `variable` names a result whose value is meant."""
+
+    variable = ""
 
 
 class Token:

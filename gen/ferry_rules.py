@@ -4,7 +4,7 @@
 from ferry_c import CodeError, parse_expression, parse_statements, with_changes
 from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
 
-INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "function": ()}
+INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "fused": ("i",), "function": ()}
 
 
 class Text:
@@ -19,16 +19,28 @@ class Text:
         self.counted, self.locals, self.unknown, self.called = set(), {}, {}, set()
         self.changes = []  # (begin, end, what the generated code has there instead)
         self.types = types
+        self.results = {}  # the expressions that follow the statements, by the variables that take their values
 
     def check(self):
         """Raises CodeError."""
+        self.text += "".join(f"{separator}{variable} = {value};" for separator, (variable, value)
+                             in zip(["\n" if self.text else ""] + ["\n"] * len(self.results), self.results.items()))
         parser = self.parse()
         self.has_pointers = parser.has_pointers
         for name in parser.unknown_types:
             self.unknown[name] = (f"names the type '{name}', which is no scalar of C, no built-in type and none of 'types', and types of C headers "
                                   "exist on the host alone")
         walk = Walk(self)
-        walk.visit(self.root)
+        walk.scopes.append(set(self.results))
+        statements = self.root.parts[:len(self.root.parts) - len(self.results)] if self.results else [self.root]
+        for part in statements:
+            walk.visit(part)
+        for part, variable in zip(self.root.parts[len(statements):], self.results):
+            try:
+                walk.visit(part)
+            except CodeError as error:
+                error.variable = variable
+                raise
         for name, parameter in self.parameters.items():
             if parameter.access == "overwrite" and self.form != "function" and name not in walk.written:
                 if parameter.whole and name in walk.touched:
@@ -139,7 +151,7 @@ class Walk:
         parameter = self.parameter(node)
         if self.is_local(name) or name in INDICES[self.text.form] or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
             return
-        if name == "n" and self.text.form in ("map", "reduction") and parameter is None:
+        if name == "n" and self.text.form in ("map", "reduction", "fused") and parameter is None:
             return
         if parameter is None:
             self.text.unknown.setdefault(name, (
