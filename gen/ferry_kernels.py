@@ -10,7 +10,7 @@ from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET, LITERAL_BYTES, OPENCL_SCA
 from ferry_names import (ARITY, CONSTANTS, CUDA_CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS,
                          SHARED_NAMES, VECTOR_TYPE, WIDENED)
 from ferry_opencl import (CONSTANTS_OF_OPENCL, exact_value, is_spelled, spelled_function, spelled_text, why_not_struct, written)
-from ferry_rules import INDICES, Text, check_words
+from ferry_rules import BUILT_IN, INDICES, Text, check_words
 from ferry_types import (BUILTIN_DIR, GEN_ABI, RESERVED, Checker, builtin_names, c_string_lines, include_line, load, nearest,
                          unique)
 
@@ -190,6 +190,8 @@ class Kernel:
         self.ones = [parameter for parameter in self.parameters if parameter.one]
         # Elements that write the same one must not run at once, and the compiler must not take them for independent.
         self.scatters = any(parameter.whole and not parameter.is_read for parameter in self.parameters)
+        # Several threads of the host may run it: what it writes at all is independent, or integers that are changed atomically.
+        self.is_parallel = not self.text.writes
         self.described = textwrap.wrap(" ".join(filter(None, self._sentences())), 96, break_long_words=False)
         self.helpers = self.owner.helpers_of(self.text)
         words = {token.text for token in tokens(self.text.text)}
@@ -304,15 +306,15 @@ class Kernel:
             return indented("\n".join([*lines, "    }", "}"]), spaces)
 
         text = "".join(f"    {dialect.shared} {scalar} {one.name}_shared_[{BLOCK}];\n" for one, scalar in typed)
-        text += f"    {dialect.shared} unsigned int last_;\n"
+        text += f"    {dialect.shared} unsigned int last_[1];\n"
         text += "".join(f"    {scalar} {one.name}_r_ = {one.identity_in(dialect)};\n" for one, scalar in typed)
         text += dialect.strided("i", "n_") + "".join(f"        {scalar} {one.variable};\n" for one, scalar in typed) + indented(each, 8)
         text += "".join(f"        {one.combine_into(f'{one.name}_r_', one.variable, scalar)}\n" for one, scalar in typed) + "    }\n" + tree(4)
         slots = [f"((volatile {dialect.memory}{scalar} *)(scratch_ + 1 + {at} * {dialect.blocks}))" for at, (_, scalar) in enumerate(typed)]
         text += f"    if ({thread} == 0) {{\n"
         text += "".join(f"        {slot}[{dialect.block}] = {one.name}_r_;\n" for slot, one in zip(slots, self.results))
-        text += f"        {dialect.fence}\n        last_ = {dialect.ticket} == {dialect.blocks} - 1;\n    }}\n    {dialect.barrier}\n"
-        text += f"    if (last_) {{\n        {dialect.fence}\n"
+        text += f"        {dialect.fence}\n        last_[0] = {dialect.ticket} == {dialect.blocks} - 1;\n    }}\n    {dialect.barrier}\n"
+        text += f"    if (last_[0]) {{\n        {dialect.fence}\n"
         text += "".join(f"        {one.name}_r_ = {one.identity_in(dialect)};\n" for one in self.results)
         text += f"        for (size_t b_ = {thread}; b_ < {dialect.blocks}; b_ += {dialect.threads}) {{\n"
         for slot, (one, scalar) in zip(slots, typed):
@@ -367,6 +369,56 @@ class Helper:
     @property
     def host_line(self):
         return self.host_head.replace("\n", " ")
+
+
+class Atomic:
+    """A function that changes an element of an array in one step, as other threads see it."""
+
+    def __init__(self, sym, name, operation, element):
+        self.name = name
+        self.called = f"{sym}_{name}_"
+        self.operation = operation
+        self.element = element
+        self.is_root = self.is_written = False
+        self.is_float = element.kind == "float"
+        # The value that an element gets, of the one before and the given one. NaN wins, as in reductions.
+        self.reduced = Reduced("", {"add": "sum"}.get(operation, operation), element)
+        self.host_head = f"void\n{self.called}({element.c_type} *at_, {element.c_type} value_)"
+        self.host_body = self._host_body()
+
+    def _host_body(self):
+        """Kernels with atomic operations of floating point run on one thread."""
+        if self.is_float:
+            return f"*at_ = {self.reduced.combined('*at_', 'value_')};"
+        if self.operation == "add":
+            return "(void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);"
+        sign = "<" if self.operation == "min" else ">"
+        return (f"{self.element.c_type} old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);\n"
+                f"    while (value_ {sign} old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))\n        ;")
+
+    def in_cuda(self):
+        c_type = CUDA.scalar(self.element)
+        head = f"{CUDA.function} void {self.called}({c_type} *at_, {c_type} value_)\n{{\n"
+        if self.operation == "add" or not self.is_float:
+            word = "unsigned long long" if (self.element.kind, self.element.bits, self.operation) == ("int", 64, "add") else c_type
+            return head + f"    atomic{self.operation.capitalize()}(({word} *)at_, ({word})value_);\n}}\n"
+        word, to, back = (("int", "__float_as_int", "__int_as_float") if self.element.bits == 32 else
+                          ("long long", "__double_as_longlong", "__longlong_as_double"))
+        swap = f"({word})atomicCAS((unsigned {word} *)at_, (unsigned {word})seen_, (unsigned {word}){to}({self.reduced.combined('old_', 'value_')}))"
+        return (head + f"    {word} found_ = *(volatile {word} *)at_, seen_;\n    do {{\n        seen_ = found_;\n"
+                f"        const {c_type} old_ = {back}(seen_);\n        found_ = {swap};\n    }} while (found_ != seen_);\n}}\n")
+
+    def in_opencl(self):
+        scalar, wide = OPENCL.scalar(self.element), self.element.bits == 64
+        pragmas = "".join(f"#pragma OPENCL EXTENSION cl_khr_int64_{kind}_atomics : enable\n" for kind in ("base", "extended")) if wide else ""
+        head = f"{pragmas}{OPENCL.function} void {self.called}(volatile __global {scalar} *at_, {scalar} value_)\n{{\n"
+        if not self.is_float:
+            return head + f"    {'atom' if wide else 'atomic'}_{self.operation}(at_, value_);\n}}\n"
+        word, swap = ("ulong", "atom_cmpxchg") if wide else ("uint", "atomic_cmpxchg")
+        return (head + f"    {word} found_ = *(volatile __global {word} *)at_, seen_;\n    do {{\n        seen_ = found_;\n"
+                f"        const {scalar} old_ = as_{scalar}(seen_);\n"
+                f"        found_ = {swap}((volatile __global {word} *)at_, seen_, as_{word}({self.reduced.combined('old_', 'value_')}));\n"
+                "    } while (found_ != seen_);\n}\n")
 
 
 class Function:
@@ -505,6 +557,8 @@ class KernelFile:
                 continue
             if name in self.functions:
                 found += [*self.functions[name].helpers, self.functions[name]]
+            elif name in text.atomics:
+                found.append(Atomic(self.sym, name, *text.atomics[name]))
             elif is_exact(name):
                 found.append(Helper(self.sym, name))
         return list({helper.called: helper for helper in found}.values())
@@ -586,7 +640,7 @@ class KernelChecker(Checker):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name in ("near", "count"):
+        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near" or name == "count" or name.startswith("atomic_"):
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")
@@ -803,7 +857,7 @@ class KernelChecker(Checker):
                 self.fail(where, f"is called '{name}'; expected a C identifier that begins with a letter")
             owner.constants = found
             self.check_free_name(where, name, owner)
-            if name in ("i", "n", "count") or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
+            if name in ("i", "n", *BUILT_IN) or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
                 self.fail(where, f"is called '{name}', which has a meaning in every text; expected another name")
             found[name] = self.constant(where, value, found)
         return found

@@ -290,6 +290,16 @@ def test_results(place, numpy):
         ferry.elementwise("update f8 x", "x[i] = 1;", results={"a": ("sum", "f8", "x[i + 1]")}, context=place)
 
 
+def test_atomics(place, numpy):
+    histogram = ferry.elementwise("read u1 pixels, update whole u4 counts", "atomic_add(counts[pixels[i] % count(counts)], 1);", context=place)
+    pixels = numpy.arange(100000).astype("u1")
+    counts = ferry.zeros(16, "u4", context=place)
+    histogram(ferry.array(pixels, context=place), counts)
+    assert counts.tolist() == numpy.bincount(pixels % 16).tolist()
+    with pytest.raises(ValueError, match="that is 'update whole'"):
+        ferry.elementwise("update u4 x", "atomic_add(x[i], 1);", context=place)
+
+
 def test_overlaps(place):
     shift = ferry.elementwise("read f8 x, overwrite f8 y", "y[i] = x[i];", context=place)
     a = ferry.array([1.0, 2.0, 3.0], context=place)

@@ -75,6 +75,8 @@ typedef struct mylib_several {
     ferry_kernel *smooth;
     ferry_kernel *step;
     ferry_kernel *extent;
+    ferry_kernel *tally;
+    ferry_kernel *tally_floats;
 } mylib_several;
 
 /* -- host functions ---------------------------------------------------------------------------- */
@@ -203,6 +205,58 @@ MYLIB_SEVERAL_H_LOOPS double
 mylib_several_fabs_(double x)
 {
     return fabs(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
+{
+    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_max_uint32_(uint32_t *at_, uint32_t value_)
+{
+    uint32_t old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);
+    while (value_ > old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_min_int64_(int64_t *at_, int64_t value_)
+{
+    int64_t old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);
+    while (value_ < old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_uint64_(uint64_t *at_, uint64_t value_)
+{
+    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_float32_(float *at_, float value_)
+{
+    *at_ = *at_ + value_;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_min_float64_(double *at_, double value_)
+{
+    *at_ = value_ < *at_ || value_ != value_ ? value_ : *at_;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_max_float32_(float *at_, float value_)
+{
+    *at_ = value_ > *at_ || value_ != value_ ? value_ : *at_;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_float64_(double *at_, double value_)
+{
+    *at_ = *at_ + value_;
 }
 
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
@@ -1520,6 +1574,97 @@ mylib_extent_on_host(const ferry_call *call_, void *user_)
     values_[5] = &n_;
     values_[6] = &x_count_;
     mylib_extent_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_tally on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *keys = *(int32_t **)values_[0];
+    int32_t *counts = *(int32_t **)values_[1];
+    uint32_t *most = *(uint32_t **)values_[2];
+    int64_t *least = *(int64_t **)values_[3];
+    uint64_t *sums = *(uint64_t **)values_[4];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t counts_count_ = *(const size_t *)values_[6];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        const size_t k = (size_t)keys[i] % counts_count_;
+        mylib_several_atomic_add_int32_(&counts[k], 1);
+        mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);
+        mylib_several_atomic_min_int64_(&least[k], -keys[i]);
+        if (keys[i] > 10)
+            mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);
+    }
+}
+
+static inline ferry_status
+mylib_tally_on_host(const ferry_call *call_, void *user_)
+{
+    int32_t *keys = ferry_int_call_array(call_, 0, FERRY_NULL);
+    int32_t *counts = ferry_int_call_array(call_, 1, FERRY_NULL);
+    uint32_t *most = ferry_uint32_call_array(call_, 2, FERRY_NULL);
+    int64_t *least = ferry_int64_call_array(call_, 3, FERRY_NULL);
+    uint64_t *sums = ferry_uint64_call_array(call_, 4, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 5);
+    size_t counts_count_ = ferry_call_size(call_, 6);
+    void *values_[7];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &counts;
+    values_[2] = &most;
+    values_[3] = &least;
+    values_[4] = &sums;
+    values_[5] = &n_;
+    values_[6] = &counts_count_;
+    mylib_tally_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_tally_floats on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_floats_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *keys = *(int32_t **)values_[0];
+    float *sums = *(float **)values_[1];
+    double *least = *(double **)values_[2];
+    double *total = *(double **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    const size_t sums_count_ = *(const size_t *)values_[5];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);
+        mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);
+        mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);
+        mylib_several_atomic_add_float64_(&total[0], keys[i]);
+    }
+}
+
+static inline ferry_status
+mylib_tally_floats_on_host(const ferry_call *call_, void *user_)
+{
+    int32_t *keys = ferry_int_call_array(call_, 0, FERRY_NULL);
+    float *sums = ferry_float_call_array(call_, 1, FERRY_NULL);
+    double *least = ferry_double_call_array(call_, 2, FERRY_NULL);
+    double *total = ferry_double_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    size_t sums_count_ = ferry_call_size(call_, 5);
+    void *values_[6];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &sums;
+    values_[2] = &least;
+    values_[3] = &total;
+    values_[4] = &n_;
+    values_[5] = &sums_count_;
+    mylib_tally_floats_run(values_);
     return FERRY_OK;
 }
 
@@ -3580,7 +3725,7 @@ mylib_step_source(ferry_parameter parameters[10])
         "    __shared__ double rr_shared_[256];\n"
         "    __shared__ double largest_shared_[256];\n"
         "    __shared__ unsigned long long many_shared_[256];\n"
-        "    __shared__ unsigned int last_;\n"
+        "    __shared__ unsigned int last_[1];\n"
         "    double rr_r_ = 0;\n"
         "    double largest_r_ = -__longlong_as_double(0x7ff0000000000000);\n"
         "    unsigned long long many_r_ = 0;\n"
@@ -3617,10 +3762,10 @@ mylib_step_source(ferry_parameter parameters[10])
         "        ((volatile double *)(scratch_ + 1 + 1 * gridDim.x))[blockIdx.x] = largest_r_;\n"
         "        ((volatile unsigned long long *)(scratch_ + 1 + 2 * gridDim.x))[blockIdx.x] = many_r_;\n"
         "        __threadfence();\n"
-        "        last_ = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
+        "        last_[0] = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
         "    }\n"
         "    __syncthreads();\n"
-        "    if (last_) {\n"
+        "    if (last_[0]) {\n"
         "        __threadfence();\n"
         "        rr_r_ = 0;\n"
         "        largest_r_ = -__longlong_as_double(0x7ff0000000000000);\n"
@@ -3666,7 +3811,7 @@ mylib_step_source(ferry_parameter parameters[10])
         "    __local double rr_shared_[256];\n"
         "    __local double largest_shared_[256];\n"
         "    __local ulong many_shared_[256];\n"
-        "    __local unsigned int last_;\n"
+        "    __local unsigned int last_[1];\n"
         "    double rr_r_ = 0;\n"
         "    double largest_r_ = -(double)INFINITY;\n"
         "    ulong many_r_ = 0;\n"
@@ -3703,10 +3848,10 @@ mylib_step_source(ferry_parameter parameters[10])
         "        ((volatile __global double *)(scratch_ + 1 + 1 * get_num_groups(0)))[get_group_id(0)] = largest_r_;\n"
         "        ((volatile __global ulong *)(scratch_ + 1 + 2 * get_num_groups(0)))[get_group_id(0)] = many_r_;\n"
         "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
-        "        last_ = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
+        "        last_[0] = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
         "    }\n"
         "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-        "    if (last_) {\n"
+        "    if (last_[0]) {\n"
         "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
         "        rr_r_ = 0;\n"
         "        largest_r_ = -(double)INFINITY;\n"
@@ -3809,7 +3954,7 @@ mylib_extent_source(ferry_parameter parameters[7])
         "    __shared__ short least_shared_[256];\n"
         "    __shared__ short most_shared_[256];\n"
         "    __shared__ long long total_shared_[256];\n"
-        "    __shared__ unsigned int last_;\n"
+        "    __shared__ unsigned int last_[1];\n"
         "    short least_r_ = 32767;\n"
         "    short most_r_ = -32767 - 1;\n"
         "    long long total_r_ = 0;\n"
@@ -3843,10 +3988,10 @@ mylib_extent_source(ferry_parameter parameters[7])
         "        ((volatile short *)(scratch_ + 1 + 1 * gridDim.x))[blockIdx.x] = most_r_;\n"
         "        ((volatile long long *)(scratch_ + 1 + 2 * gridDim.x))[blockIdx.x] = total_r_;\n"
         "        __threadfence();\n"
-        "        last_ = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
+        "        last_[0] = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
         "    }\n"
         "    __syncthreads();\n"
-        "    if (last_) {\n"
+        "    if (last_[0]) {\n"
         "        __threadfence();\n"
         "        least_r_ = 32767;\n"
         "        most_r_ = -32767 - 1;\n"
@@ -3885,7 +4030,7 @@ mylib_extent_source(ferry_parameter parameters[7])
         "    __local short least_shared_[256];\n"
         "    __local short most_shared_[256];\n"
         "    __local long total_shared_[256];\n"
-        "    __local unsigned int last_;\n"
+        "    __local unsigned int last_[1];\n"
         "    short least_r_ = 32767;\n"
         "    short most_r_ = -32767 - 1;\n"
         "    long total_r_ = 0;\n"
@@ -3919,10 +4064,10 @@ mylib_extent_source(ferry_parameter parameters[7])
         "        ((volatile __global short *)(scratch_ + 1 + 1 * get_num_groups(0)))[get_group_id(0)] = most_r_;\n"
         "        ((volatile __global long *)(scratch_ + 1 + 2 * get_num_groups(0)))[get_group_id(0)] = total_r_;\n"
         "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
-        "        last_ = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
+        "        last_[0] = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
         "    }\n"
         "    barrier(CLK_LOCAL_MEM_FENCE);\n"
-        "    if (last_) {\n"
+        "    if (last_[0]) {\n"
         "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
         "        least_r_ = 32767;\n"
         "        most_r_ = -32767 - 1;\n"
@@ -3994,6 +4139,252 @@ mylib_extent_source(ferry_parameter parameters[7])
 }
 
 /**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_tally, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_tally_source(ferry_parameter parameters[7])
+{
+    static const char text[] =
+        "static __device__ void mylib_several_atomic_add_int32_(int *at_, int value_)\n"
+        "{\n"
+        "    atomicAdd((int *)at_, (int)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_max_uint32_(unsigned int *at_, unsigned int value_)\n"
+        "{\n"
+        "    atomicMax((unsigned int *)at_, (unsigned int)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_min_int64_(long long *at_, long long value_)\n"
+        "{\n"
+        "    atomicMin((long long *)at_, (long long)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_add_uint64_(unsigned long long *at_, unsigned long long value_)\n"
+        "{\n"
+        "    atomicAdd((unsigned long long *)at_, (unsigned long long)value_);\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_tally(const int *keys, int *counts, unsigned int *most, long long *least, unsigned long long *sums, size_t n_, size_t counts_count_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t k = (size_t)keys[i] % counts_count_;\n"
+        "        mylib_several_atomic_add_int32_(&counts[k], 1);\n"
+        "        mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);\n"
+        "        mylib_several_atomic_min_int64_(&least[k], -keys[i]);\n"
+        "        if (keys[i] > 10)\n"
+        "            mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static void mylib_several_atomic_add_int32_(volatile __global int *at_, int value_)\n"
+        "{\n"
+        "    atomic_add(at_, value_);\n"
+        "}\n"
+        "static void mylib_several_atomic_max_uint32_(volatile __global uint *at_, uint value_)\n"
+        "{\n"
+        "    atomic_max(at_, value_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_min_int64_(volatile __global long *at_, long value_)\n"
+        "{\n"
+        "    atom_min(at_, value_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_add_uint64_(volatile __global ulong *at_, ulong value_)\n"
+        "{\n"
+        "    atom_add(at_, value_);\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_tally(__global const int *keys, __global int *counts, __global uint *most, __global long *least, __global ulong *sums, ferry_size n_, ferry_size counts_count_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const size_t k = (size_t)keys[i] % counts_count_;\n"
+        "        mylib_several_atomic_add_int32_(&counts[k], 1);\n"
+        "        mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);\n"
+        "        mylib_several_atomic_min_int64_(&least[k], -keys[i]);\n"
+        "        if (keys[i] > 10)\n"
+        "            mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 7 * sizeof(*parameters));
+    parameters[0].element = ferry_int_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_int_element();
+    parameters[1].access = FERRY_UPDATE;
+    parameters[1].name = "counts";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_uint32_element();
+    parameters[2].access = FERRY_UPDATE;
+    parameters[2].name = "most";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_int64_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "least";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_uint64_element();
+    parameters[4].access = FERRY_UPDATE;
+    parameters[4].name = "sums";
+    parameters[4].overlap = FERRY_OVERLAP_NONE;
+    parameters[5].element = ferry_size_element(); /* n_ */
+    parameters[6].element = ferry_size_element(); /* counts_count_ */
+    source.name = "mylib_tally";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_tally_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 7;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_tally_floats, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_tally_floats_source(ferry_parameter parameters[6])
+{
+    static const char text[] =
+        "static __device__ void mylib_several_atomic_add_float32_(float *at_, float value_)\n"
+        "{\n"
+        "    atomicAdd((float *)at_, (float)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_min_float64_(double *at_, double value_)\n"
+        "{\n"
+        "    long long found_ = *(volatile long long *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const double old_ = __longlong_as_double(seen_);\n"
+        "        found_ = (long long)atomicCAS((unsigned long long *)at_, (unsigned long long)seen_, (unsigned long long)__double_as_longlong(value_ < old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_max_float32_(float *at_, float value_)\n"
+        "{\n"
+        "    int found_ = *(volatile int *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const float old_ = __int_as_float(seen_);\n"
+        "        found_ = (int)atomicCAS((unsigned int *)at_, (unsigned int)seen_, (unsigned int)__float_as_int(value_ > old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_add_float64_(double *at_, double value_)\n"
+        "{\n"
+        "    atomicAdd((double *)at_, (double)value_);\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_tally_floats(const int *keys, float *sums, double *least, double *total, size_t n_, size_t sums_count_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);\n"
+        "        mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);\n"
+        "        mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);\n"
+        "        mylib_several_atomic_add_float64_(&total[0], keys[i]);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static void mylib_several_atomic_add_float32_(volatile __global float *at_, float value_)\n"
+        "{\n"
+        "    uint found_ = *(volatile __global uint *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const float old_ = as_float(seen_);\n"
+        "        found_ = atomic_cmpxchg((volatile __global uint *)at_, seen_, as_uint(old_ + value_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_min_float64_(volatile __global double *at_, double value_)\n"
+        "{\n"
+        "    ulong found_ = *(volatile __global ulong *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const double old_ = as_double(seen_);\n"
+        "        found_ = atom_cmpxchg((volatile __global ulong *)at_, seen_, as_ulong(value_ < old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "static void mylib_several_atomic_max_float32_(volatile __global float *at_, float value_)\n"
+        "{\n"
+        "    uint found_ = *(volatile __global uint *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const float old_ = as_float(seen_);\n"
+        "        found_ = atomic_cmpxchg((volatile __global uint *)at_, seen_, as_uint(value_ > old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_add_float64_(volatile __global double *at_, double value_)\n"
+        "{\n"
+        "    ulong found_ = *(volatile __global ulong *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const double old_ = as_double(seen_);\n"
+        "        found_ = atom_cmpxchg((volatile __global ulong *)at_, seen_, as_ulong(old_ + value_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_tally_floats(__global const int *keys, __global float *sums, __global double *least, __global double *total, ferry_size n_, ferry_size sums_count_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);\n"
+        "        mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);\n"
+        "        mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);\n"
+        "        mylib_several_atomic_add_float64_(&total[0], keys[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 6 * sizeof(*parameters));
+    parameters[0].element = ferry_int_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_UPDATE;
+    parameters[1].name = "sums";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_UPDATE;
+    parameters[2].name = "least";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_double_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "total";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    parameters[5].element = ferry_size_element(); /* sums_count_ */
+    source.name = "mylib_tally_floats";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_tally_floats_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 6;
+    return source;
+}
+
+/**
  * Destroys the kernels and empties the struct. Launches that are already queued still run. NULL has
  * no effect.
  */
@@ -4032,6 +4423,8 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->smooth);
     ferry_kernel_destroy(&kernels->step);
     ferry_kernel_destroy(&kernels->extent);
+    ferry_kernel_destroy(&kernels->tally);
+    ferry_kernel_destroy(&kernels->tally_floats);
     kernels->context = FERRY_NULL;
 }
 
@@ -4170,6 +4563,14 @@ mylib_several_create(ferry_context *context, mylib_several *out)
     if (status == FERRY_OK) {
         source = mylib_extent_source(parameters);
         status = ferry_kernel_create(context, &source, &made.extent);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_tally_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.tally);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_tally_floats_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.tally_floats);
     }
     if (status == FERRY_OK)
         *out = made;
@@ -4986,22 +5387,22 @@ mylib_step_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_step(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer alpha, ferry_double_buffer x, ferry_double_buffer r, ferry_double_buffer p, ferry_double_buffer w, mylib_step_results *out)
 {
-    ferry_double_buffer rr_ = {FERRY_NULL};
-    ferry_double_buffer largest_ = {FERRY_NULL};
-    ferry_uint64_buffer many_ = {FERRY_NULL};
+    ferry_double_buffer rr_view_ = {FERRY_NULL};
+    ferry_double_buffer largest_view_ = {FERRY_NULL};
+    ferry_uint64_buffer many_view_ = {FERRY_NULL};
     ferry_uint64_buffer together_ = {FERRY_NULL};
     uint64_t words_[3];
     ferry_status status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
 
     /* All results cross in one copy. */
     if (status_ == FERRY_OK)
-        status_ = ferry_double_reinterpret(together_.raw, 0, 1, &rr_);
+        status_ = ferry_double_reinterpret(together_.raw, 0, 1, &rr_view_);
     if (status_ == FERRY_OK)
-        status_ = ferry_double_reinterpret(together_.raw, 8, 1, &largest_);
+        status_ = ferry_double_reinterpret(together_.raw, 8, 1, &largest_view_);
     if (status_ == FERRY_OK)
-        status_ = ferry_uint64_reinterpret(together_.raw, 16, 1, &many_);
+        status_ = ferry_uint64_reinterpret(together_.raw, 16, 1, &many_view_);
     if (status_ == FERRY_OK)
-        status_ = mylib_step_into(kernels, stream, alpha, x, r, p, w, rr_, largest_, many_);
+        status_ = mylib_step_into(kernels, stream, alpha, x, r, p, w, rr_view_, largest_view_, many_view_);
     if (status_ == FERRY_OK)
         status_ = ferry_uint64_copy_to(together_, 0, 3, words_, FERRY_NULL);
     if (status_ == FERRY_OK) {
@@ -5009,9 +5410,9 @@ mylib_step(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
         memcpy(&out->largest, &words_[1], sizeof(out->largest));
         memcpy(&out->many, &words_[2], sizeof(out->many));
     }
-    ferry_double_destroy(&rr_);
-    ferry_double_destroy(&largest_);
-    ferry_uint64_destroy(&many_);
+    ferry_double_destroy(&rr_view_);
+    ferry_double_destroy(&largest_view_);
+    ferry_uint64_destroy(&many_view_);
     ferry_uint64_destroy(&together_);
     return status_;
 }
@@ -5066,22 +5467,22 @@ mylib_extent_into(const mylib_several *kernels, size_t count, ferry_stream *stre
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_extent(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_int16_buffer x, mylib_extent_results *out)
 {
-    ferry_int16_buffer least_ = {FERRY_NULL};
-    ferry_int16_buffer most_ = {FERRY_NULL};
-    ferry_int64_buffer total_ = {FERRY_NULL};
+    ferry_int16_buffer least_view_ = {FERRY_NULL};
+    ferry_int16_buffer most_view_ = {FERRY_NULL};
+    ferry_int64_buffer total_view_ = {FERRY_NULL};
     ferry_uint64_buffer together_ = {FERRY_NULL};
     uint64_t words_[3];
     ferry_status status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
 
     /* All results cross in one copy. */
     if (status_ == FERRY_OK)
-        status_ = ferry_int16_reinterpret(together_.raw, 0, 1, &least_);
+        status_ = ferry_int16_reinterpret(together_.raw, 0, 1, &least_view_);
     if (status_ == FERRY_OK)
-        status_ = ferry_int16_reinterpret(together_.raw, 8, 1, &most_);
+        status_ = ferry_int16_reinterpret(together_.raw, 8, 1, &most_view_);
     if (status_ == FERRY_OK)
-        status_ = ferry_int64_reinterpret(together_.raw, 16, 1, &total_);
+        status_ = ferry_int64_reinterpret(together_.raw, 16, 1, &total_view_);
     if (status_ == FERRY_OK)
-        status_ = mylib_extent_into(kernels, count, stream, x, least_, most_, total_);
+        status_ = mylib_extent_into(kernels, count, stream, x, least_view_, most_view_, total_view_);
     if (status_ == FERRY_OK)
         status_ = ferry_uint64_copy_to(together_, 0, 3, words_, FERRY_NULL);
     if (status_ == FERRY_OK) {
@@ -5089,11 +5490,64 @@ mylib_extent(const mylib_several *kernels, size_t count, ferry_stream *stream, f
         memcpy(&out->most, &words_[1], sizeof(out->most));
         memcpy(&out->total, &words_[2], sizeof(out->total));
     }
-    ferry_int16_destroy(&least_);
-    ferry_int16_destroy(&most_);
-    ferry_int64_destroy(&total_);
+    ferry_int16_destroy(&least_view_);
+    ferry_int16_destroy(&most_view_);
+    ferry_int64_destroy(&total_view_);
     ferry_uint64_destroy(&together_);
     return status_;
+}
+
+/**
+ * Counts by residue, in integers that change atomically.
+ *
+ * Queues tally on the stream, for every element of `keys`. All of `counts` is passed. All of
+ * `most` is passed. All of `least` is passed. All of `sums` is passed. An array that is written
+ * must not overlap `counts`, `most`, `least` or `sums`. The same array may be passed several
+ * times. The launch refuses other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_tally(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer keys, ferry_int_buffer counts, ferry_uint32_buffer most, ferry_int64_buffer least, ferry_uint64_buffer sums)
+{
+    ferry_argument arguments_[7];
+    size_t n_ = 0;
+
+    if (ferry_int_count(keys) > n_)
+        n_ = ferry_int_count(keys);
+    arguments_[0] = ferry_int_argument_range(keys, 0, n_);
+    arguments_[1] = ferry_int_argument(counts);
+    arguments_[2] = ferry_uint32_argument(most);
+    arguments_[3] = ferry_int64_argument(least);
+    arguments_[4] = ferry_uint64_argument(sums);
+    arguments_[6] = ferry_size_value(ferry_int_count(counts));
+    arguments_[5] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->tally, ferry_grid_for(n_, 256), stream, arguments_, 7);
+}
+
+/**
+ * Queues tally_floats on the stream, for every element of `keys`. All of `sums` is passed. All of
+ * `least` is passed. All of `total` is passed. An array that is written must not overlap `sums`,
+ * `least` or `total`. The same array may be passed several times. The launch refuses other
+ * overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_tally_floats(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer keys, ferry_float_buffer sums, ferry_double_buffer least, ferry_double_buffer total)
+{
+    ferry_argument arguments_[6];
+    size_t n_ = 0;
+
+    if (ferry_int_count(keys) > n_)
+        n_ = ferry_int_count(keys);
+    arguments_[0] = ferry_int_argument_range(keys, 0, n_);
+    arguments_[1] = ferry_float_argument(sums);
+    arguments_[2] = ferry_double_argument(least);
+    arguments_[3] = ferry_double_argument(total);
+    arguments_[5] = ferry_size_value(ferry_float_count(sums));
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->tally_floats, ferry_grid_for(n_, 256), stream, arguments_, 6);
 }
 
 FERRY_END_DECLS
