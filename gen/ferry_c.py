@@ -23,7 +23,9 @@ ASSIGNMENTS = frozenset("= += -= *= /= %= &= |= ^= <<= >>=".split())
 
 
 class CodeError(Exception):
-    """The text is not in this part of C. The message says where."""
+    """The text is not in this part of C. The message says where. `variable` names a result whose value is meant."""
+
+    variable = ""
 
 
 class Token:
@@ -92,7 +94,7 @@ def with_names(text, names, calls):
 
 def with_changes(text, changes):
     """The text with other words in places of it: (begin, end, words), none inside another."""
-    for begin, end, words in sorted(changes, reverse=True):
+    for begin, end, words in sorted(changes, key=lambda one: one[0], reverse=True):
         text = text[:begin] + words + text[end:]
     return text
 

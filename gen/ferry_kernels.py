@@ -10,13 +10,14 @@ from ferry_layout import CUDA_SCALARS, DEFAULT_TARGET, LITERAL_BYTES, OPENCL_SCA
 from ferry_names import (ARITY, CONSTANTS, CUDA_CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS,
                          SHARED_NAMES, VECTOR_TYPE, WIDENED)
 from ferry_opencl import (CONSTANTS_OF_OPENCL, exact_value, is_spelled, spelled_function, spelled_text, why_not_struct, written)
-from ferry_rules import INDICES, Text, check_words
+from ferry_rules import BUILT_IN, INDICES, Text, check_words
 from ferry_types import (BUILTIN_DIR, GEN_ABI, RESERVED, Checker, builtin_names, c_string_lines, include_line, load, nearest,
                          unique)
 
 FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "constants", "functions", "kernels")
 FUNCTION_KEYS = ("name", "returns", "parameters", "body")
-KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "stencil", "count", "fast", "options", "comment")
+KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "results", "stencil", "count", "fast", "options", "comment")
+RESULT_KEYS = ("name", "value", "sum", "min", "max")
 WORDS = ("whole", "one")  # between the access and the type
 ACCESSES = {"read": "FERRY_READ", "update": "FERRY_UPDATE", "overwrite": "FERRY_OVERWRITE"}
 REDUCTIONS = ("sum", "min", "max")
@@ -24,7 +25,7 @@ RADIUS_LIMIT = 16
 BLOCK = 256  # threads
 BLOCKS = 1024  # partial sums of a reduction on a device
 # Parameters of the typed launches, beside those of the kernel.
-LAUNCH_NAMES = {"map": ("kernels", "stream"), "stencil": ("kernels", "stream"), "reduction": ("kernels", "stream", "out"), "function": ()}
+LAUNCH_NAMES = {"map": ("kernels", "stream"), "stencil": ("kernels", "stream"), "reduction": ("kernels", "stream", "out"), "fused": ("kernels", "stream", "out"), "function": ()}
 
 # Languages that have options of their own.
 LANGUAGES = ("cuda", "hip", "opencl")
@@ -64,10 +65,12 @@ class Dialect:
 
 CUDA = Dialect("cuda", kernel='extern "C" __global__ void', function="static __device__", scalars=CUDA_SCALARS, memory="", shared="__shared__",
                first="blockIdx.x * (size_t)blockDim.x + threadIdx.x", step="(size_t)gridDim.x * blockDim.x", thread="threadIdx.x",
-               block="blockIdx.x", barrier="__syncthreads();", size="size_t", infinity=CUDA_INFINITY)
+               block="blockIdx.x", blocks="gridDim.x", threads="blockDim.x", barrier="__syncthreads();", fence="__threadfence();",
+               ticket="atomicAdd((unsigned int *)scratch_, 1u)", size="size_t", infinity=CUDA_INFINITY)
 OPENCL = Dialect("opencl", kernel="__kernel void", function="static", scalars=OPENCL_SCALARS, memory="__global ", shared="__local",
                  first="get_global_id(0)", step="get_global_size(0)", thread="get_local_id(0)", block="get_group_id(0)",
-                 barrier="barrier(CLK_LOCAL_MEM_FENCE);", size="ferry_size", infinity={})
+                 blocks="get_num_groups(0)", threads="get_local_size(0)", barrier="barrier(CLK_LOCAL_MEM_FENCE);",
+                 fence="mem_fence(CLK_GLOBAL_MEM_FENCE);", ticket="atomic_inc((volatile __global uint *)scratch_)", size="ferry_size", infinity={})
 
 
 class Parameter:
@@ -103,8 +106,38 @@ class Parameter:
         return f"{self.element.handle if self.is_buffer else self.element.c_type} {self.name}"
 
 
+class Reduced:
+    """One number of all elements: the sum, the least or the greatest of the values of an expression."""
+
+    def __init__(self, name, how, element, value=""):
+        self.name = name
+        self.how = how
+        self.element = element
+        self.value = value
+        self.c_type = element.c_type
+        least, greatest = LIMITS[element.kind, element.bits]
+        self.identity = {"sum": "0", "min": greatest, "max": least}[how]
+        self.variable = f"{name}_value_"  # the value of one element
+
+    def identity_in(self, dialect):
+        return dialect.infinity.get(self.identity, self.identity)
+
+    def combined(self, left, right):
+        if self.how == "sum":
+            return f"{left} + {right}"
+        sign = "<" if self.how == "min" else ">"
+        is_nan = f" || {right} != {right}" if self.element.kind == "float" else ""
+        return f"{right} {sign} {left}{is_nan} ? {right} : {left}"
+
+    def combine_into(self, left, right, c_type=None):
+        """A statement in C and CUDA. NaN wins, as in NumPy."""
+        combined = self.combined(left, right)
+        # Narrow integers are added as int.
+        return f"{left} = ({c_type or self.c_type})({combined});" if self.element.bits < 32 else f"{left} = {combined};"
+
+
 class Kernel:
-    """One kernel: a map, a stencil or a reduction."""
+    """One kernel: a map, a stencil, a reduction, or a map with reductions (\"fused\")."""
 
     def __init__(self, owner, name, parameters, form, each):
         self.owner = owner
@@ -122,24 +155,43 @@ class Kernel:
         self.options = {language: [] for language in LANGUAGES}
         self.no_opencl = ""  # why there is no text in OpenCL C
         self.radius = 0
-        self.reduction = ""
-        self.result = None
-        self.identity = ""
+        self.reduced = None  # of a reduction
+        self.results = []  # of a fused kernel
 
     @property
     def names(self):
         """What the header defines for it, without the prefix."""
         entries = [self.name, self.name + "_into"] if self.result else [self.name]
-        return {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
+        more = {self.name + "_into", self.name + "_results"} if self.results else set()
+        return more | {entry + end for entry in entries for end in ("", "_run", "_source", "_on_host")}
+
+    @property
+    def result(self):
+        return self.reduced.element if self.reduced else None
+
+    @property
+    def reduction(self):
+        return self.reduced.how
+
+    @property
+    def identity(self):
+        return self.reduced.identity
+
+    @property
+    def first_size(self):
+        """The index of the first size in the entry's parameters, after which the others follow."""
+        return self.parameter_count - len(self.sizes)
 
     def finish(self):
         self.counted = [parameter for parameter in self.parameters if parameter.name in self.text.counted]
-        self.sizes = [*{"map": ["n_"], "stencil": ["rows", "columns", "first", "count", "from_"], "reduction": ["n_"]}[self.form],
+        self.sizes = [*{"stencil": ["rows", "columns", "first", "count", "from_"]}.get(self.form, ["n_"]),
                       *(parameter.count_name for parameter in self.counted)]
-        self.parameter_count = len(self.parameters) + (1 if self.form == "reduction" else 0) + len(self.sizes)
+        self.parameter_count = len(self.parameters) + {"reduction": 1, "fused": 1 + len(self.results)}.get(self.form, 0) + len(self.sizes)
         self.ones = [parameter for parameter in self.parameters if parameter.one]
         # Elements that write the same one must not run at once, and the compiler must not take them for independent.
         self.scatters = any(parameter.whole and not parameter.is_read for parameter in self.parameters)
+        # Several threads of the host may run it: what it writes at all is independent, or integers that are changed atomically.
+        self.is_parallel = not self.text.writes
         self.described = textwrap.wrap(" ".join(filter(None, self._sentences())), 96, break_long_words=False)
         self.helpers = self.owner.helpers_of(self.text)
         words = {token.text for token in tokens(self.text.text)}
@@ -171,7 +223,7 @@ class Kernel:
         """What the comment of the launch says of the count, of whole arrays and of overlaps."""
         counting, apart = listed(self.counting, "and"), [one for one in self.parameters if one.is_buffer and not one.counts]
         where = "the indices [0, count)" if self.has_count else f"every element of {counting}" if apart else "every element of the arrays"
-        if self.form == "map":
+        if self.form in ("map", "fused"):
             yield f"Queues {self.name} on the stream, for {where}."
         if self.has_count and self.counting:
             yield f"It uses the first `count` elements of {counting}."
@@ -179,23 +231,13 @@ class Kernel:
             yield f"{counting if apart else 'The arrays'} must have equal counts." if len(self.counting) > 1 or not apart else ""
         for one in apart:
             yield f"The value of `{one.name}` is its first element when the device runs the kernel." if one.one else f"All of `{one.name}` is passed."
-        if self.form == "map":
+        if self.form in ("map", "fused"):
             if apart:
                 yield f"An array that is written must not overlap {listed(apart, 'or')}."
             yield "The same array may be passed several times. The launch refuses other overlaps with an array that is written."
 
-    def combined(self, left, right):
-        if self.reduction == "sum":
-            return f"{left} + {right}"
-        sign = "<" if self.reduction == "min" else ">"
-        is_nan = f" || {right} != {right}" if self.result.kind == "float" else ""
-        return f"{right} {sign} {left}{is_nan} ? {right} : {left}"
-
     def combine_into(self, left, right):
-        """A statement in C and CUDA. NaN wins, as in NumPy."""
-        combined = self.combined(left, right)
-        # Narrow integers are added as int.
-        return f"{left} = ({self.result_type})({combined});" if self.result.bits < 32 else f"{left} = {combined};"
+        return self.reduced.combine_into(left, right)
 
     @property
     def result_type(self):
@@ -224,6 +266,10 @@ class Kernel:
             scalar = dialect.scalar(self.result)
             head = dialect.head(self.sym, declarations + [f"{dialect.memory}{scalar} *partial_"] + sizes)
             return helpers + head + self._ones_text(dialect) + self._tree_text(dialect, f"({scalar})({each})", f"partial_[{dialect.block}]")
+        if self.form == "fused":
+            outs = [f"{dialect.memory}{dialect.scalar(one.element)} *{one.name}_out_" for one in self.results]
+            head = dialect.head(self.sym, declarations + [f"{dialect.memory}uint64_t *scratch_"] + outs + sizes)
+            return helpers + head + self._ones_text(dialect) + self._fused_text(dialect, each)
         head = dialect.head(self.sym, declarations + sizes) + self._ones_text(dialect)
         if self.form == "map":
             return helpers + head + dialect.strided("i", "n_") + indented(each, 8) + "    }\n}\n"
@@ -245,11 +291,42 @@ class Kernel:
                                                  f"{dialect.size} n_"])
         return head + self._tree_text(dialect, "partial_[i]", "out_[0]")
 
+    def _fused_text(self, dialect, each):
+        """Each block combines its elements. The block that is done last combines the partial results of all, in their order, so that
+        the bits depend on the number of elements alone."""
+        thread, typed = dialect.thread, [(one, dialect.scalar(one.element)) for one in self.results]
+
+        def tree(spaces):
+            lines = [f"{one.name}_shared_[{thread}] = {one.name}_r_;" for one in self.results]
+            lines += [f"for (unsigned int half_ = {BLOCK // 2}; half_ > 0; half_ /= 2) {{", f"    {dialect.barrier}", f"    if ({thread} < half_) {{"]
+            for one, scalar in typed:
+                combine = one.combine_into(f"{one.name}_r_", "v_", scalar)
+                lines += [f"        {{ const {scalar} v_ = {one.name}_shared_[{thread} + half_]; {combine} }}",
+                          f"        {one.name}_shared_[{thread}] = {one.name}_r_;"]
+            return indented("\n".join([*lines, "    }", "}"]), spaces)
+
+        text = "".join(f"    {dialect.shared} {scalar} {one.name}_shared_[{BLOCK}];\n" for one, scalar in typed)
+        text += f"    {dialect.shared} unsigned int last_[1];\n"
+        text += "".join(f"    {scalar} {one.name}_r_ = {one.identity_in(dialect)};\n" for one, scalar in typed)
+        text += dialect.strided("i", "n_") + "".join(f"        {scalar} {one.variable};\n" for one, scalar in typed) + indented(each, 8)
+        text += "".join(f"        {one.combine_into(f'{one.name}_r_', one.variable, scalar)}\n" for one, scalar in typed) + "    }\n" + tree(4)
+        slots = [f"((volatile {dialect.memory}{scalar} *)(scratch_ + 1 + {at} * {dialect.blocks}))" for at, (_, scalar) in enumerate(typed)]
+        text += f"    if ({thread} == 0) {{\n"
+        text += "".join(f"        {slot}[{dialect.block}] = {one.name}_r_;\n" for slot, one in zip(slots, self.results))
+        text += f"        {dialect.fence}\n        last_[0] = {dialect.ticket} == {dialect.blocks} - 1;\n    }}\n    {dialect.barrier}\n"
+        text += f"    if (last_[0]) {{\n        {dialect.fence}\n"
+        text += "".join(f"        {one.name}_r_ = {one.identity_in(dialect)};\n" for one in self.results)
+        text += f"        for (size_t b_ = {thread}; b_ < {dialect.blocks}; b_ += {dialect.threads}) {{\n"
+        for slot, (one, scalar) in zip(slots, typed):
+            text += f"            {{ const {scalar} v_ = {slot}[b_]; {one.combine_into(f'{one.name}_r_', 'v_', scalar)} }}\n"
+        text += "        }\n" + tree(8) + f"        if ({thread} == 0) {{\n"
+        return text + "".join(f"            {one.name}_out_[0] = {one.name}_r_;\n" for one in self.results) + "        }\n    }\n}\n"
+
     def _tree_text(self, dialect, value, target):
         """Each thread combines its stride in order, then the block its threads as a tree."""
         scalar, thread = dialect.scalar(self.result), dialect.thread
-        identity = dialect.infinity.get(self.identity, self.identity)
-        combine = self.combine_into("r_", "v_").replace(self.result_type, scalar)
+        identity = self.reduced.identity_in(dialect)
+        combine = self.reduced.combine_into("r_", "v_", scalar)
         return (f"    {dialect.shared} {scalar} shared_[{BLOCK}];\n    {scalar} r_ = {identity};\n"
                 + dialect.strided("i", "n_") + f"        const {scalar} v_ = {value};\n        {combine}\n    }}\n"
                 f"    shared_[{thread}] = r_;\n"
@@ -292,6 +369,56 @@ class Helper:
     @property
     def host_line(self):
         return self.host_head.replace("\n", " ")
+
+
+class Atomic:
+    """A function that changes an element of an array in one step, as other threads see it."""
+
+    def __init__(self, sym, name, operation, element):
+        self.name = name
+        self.called = f"{sym}_{name}_"
+        self.operation = operation
+        self.element = element
+        self.is_root = self.is_written = False
+        self.is_float = element.kind == "float"
+        # The value that an element gets, of the one before and the given one. NaN wins, as in reductions.
+        self.reduced = Reduced("", {"add": "sum"}.get(operation, operation), element)
+        self.host_head = f"void\n{self.called}({element.c_type} *at_, {element.c_type} value_)"
+        self.host_body = self._host_body()
+
+    def _host_body(self):
+        """Kernels with atomic operations of floating point run on one thread."""
+        if self.is_float:
+            return f"*at_ = {self.reduced.combined('*at_', 'value_')};"
+        if self.operation == "add":
+            return "(void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);"
+        sign = "<" if self.operation == "min" else ">"
+        return (f"{self.element.c_type} old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);\n"
+                f"    while (value_ {sign} old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))\n        ;")
+
+    def in_cuda(self):
+        c_type = CUDA.scalar(self.element)
+        head = f"{CUDA.function} void {self.called}({c_type} *at_, {c_type} value_)\n{{\n"
+        if self.operation == "add" or not self.is_float:
+            word = "unsigned long long" if (self.element.kind, self.element.bits, self.operation) == ("int", 64, "add") else c_type
+            return head + f"    atomic{self.operation.capitalize()}(({word} *)at_, ({word})value_);\n}}\n"
+        word, to, back = (("int", "__float_as_int", "__int_as_float") if self.element.bits == 32 else
+                          ("long long", "__double_as_longlong", "__longlong_as_double"))
+        swap = f"({word})atomicCAS((unsigned {word} *)at_, (unsigned {word})seen_, (unsigned {word}){to}({self.reduced.combined('old_', 'value_')}))"
+        return (head + f"    {word} found_ = *(volatile {word} *)at_, seen_;\n    do {{\n        seen_ = found_;\n"
+                f"        const {c_type} old_ = {back}(seen_);\n        found_ = {swap};\n    }} while (found_ != seen_);\n}}\n")
+
+    def in_opencl(self):
+        scalar, wide = OPENCL.scalar(self.element), self.element.bits == 64
+        pragmas = "".join(f"#pragma OPENCL EXTENSION cl_khr_int64_{kind}_atomics : enable\n" for kind in ("base", "extended")) if wide else ""
+        head = f"{pragmas}{OPENCL.function} void {self.called}(volatile __global {scalar} *at_, {scalar} value_)\n{{\n"
+        if not self.is_float:
+            return head + f"    {'atom' if wide else 'atomic'}_{self.operation}(at_, value_);\n}}\n"
+        word, swap = ("ulong", "atom_cmpxchg") if wide else ("uint", "atomic_cmpxchg")
+        return (head + f"    {word} found_ = *(volatile __global {word} *)at_, seen_;\n    do {{\n        seen_ = found_;\n"
+                f"        const {scalar} old_ = as_{scalar}(seen_);\n"
+                f"        found_ = {swap}((volatile __global {word} *)at_, seen_, as_{word}({self.reduced.combined('old_', 'value_')}));\n"
+                "    } while (found_ != seen_);\n}\n")
 
 
 class Function:
@@ -371,6 +498,7 @@ class KernelFile:
             kernel.finish()
         used = check.function_elements + [parameter.element for kernel in self.kernels for parameter in kernel.parameters]
         used += [kernel.result for kernel in self.kernels if kernel.result]
+        used += [element for kernel in self.kernels for one in kernel.results for element in (one.element, self.types["uint64"])]
         for element in self.types.values():
             self.read_files += [one for one in element.read_files if one not in self.read_files]
         self.include_lines = unique([include_line(one) for one in check.includes()]
@@ -391,7 +519,7 @@ class KernelFile:
     @staticmethod
     def names_in(text, constants):
         names = {name: value for name, value in constants.items() if name not in text.parameters}
-        if text.form in ("map", "reduction") and "n" not in text.parameters and "n" not in text.locals:
+        if text.form in ("map", "reduction", "fused") and "n" not in text.parameters and "n" not in text.locals:
             names["n"] = "n_"
         return names
 
@@ -429,6 +557,8 @@ class KernelFile:
                 continue
             if name in self.functions:
                 found += [*self.functions[name].helpers, self.functions[name]]
+            elif name in text.atomics:
+                found.append(Atomic(self.sym, name, *text.atomics[name]))
             elif is_exact(name):
                 found.append(Helper(self.sym, name))
         return list({helper.called: helper for helper in found}.values())
@@ -510,7 +640,7 @@ class KernelChecker(Checker):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name in ("near", "count"):
+        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near" or name == "count" or name.startswith("atomic_"):
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")
@@ -541,18 +671,20 @@ class KernelChecker(Checker):
             owner.kernels.append(kernel)
 
     def kernel(self, entry, where, owner):
-        self.keys(entry, where, KERNEL_KEYS, ("name", "parameters", "each"))
+        self.keys(entry, where, KERNEL_KEYS, ("name", "parameters") if "results" in entry else ("name", "parameters", "each"))
         name = self.plain_name(entry, where, "the kernel's name")
-        forms = [key for key in (*REDUCTIONS, "stencil") if key in entry]
+        forms = [key for key in (*REDUCTIONS, "results", "stencil") if key in entry]
         if len(forms) > 1:
-            self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max and stencil, or none for a map")
-        form = "map" if not forms else "stencil" if forms[0] == "stencil" else "reduction"
+            self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max, results and stencil, or none for a map")
+        form = "map" if not forms else {"stencil": "stencil", "results": "fused"}.get(forms[0], "reduction")
         kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
-                        self.code("each", entry, where, "what is done for each element"))
+                        self.code("each", entry, where, "what is done for each element") if "each" in entry else "")
+        if form == "fused":
+            self.results(kernel, entry, where)
         kernel.has_count = self.has_count(entry, where, form)
         self.form(kernel, entry, where, forms)
         kernel.where = where + "each"
-        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner)
+        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner, kernel.results)
         kernel.exact = not self.is_fast(entry, where)
         kernel.options = self.options(entry, where)
         self.check_names(kernel)
@@ -563,13 +695,47 @@ class KernelChecker(Checker):
                 self.fail(where + "comment", "holds '*/', '/*', '??/' or a control character; expected one line of a comment")
         return kernel
 
-    def checked(self, key, text, form, parameters, owner):
+    def results(self, kernel, entry, where):
+        """The reductions beside a map."""
+        entries = self.objects("results", "results", entry, where)
+        if not entries:
+            self.fail(where + "results", "is empty; expected at least one result")
+        for index, one in enumerate(entries):
+            at = f"{where}results[{index}]."
+            self.keys(one, at, RESULT_KEYS, ("name", "value"))
+            name = self.text("name", "the result's name", one, at)
+            self.check_free_name(at + "name", name, kernel.owner)
+            taken = [*(other.name for other in kernel.parameters), *(other.name for other in kernel.results), *INDICES["fused"], *LAUNCH_NAMES["fused"],
+                     "count", *kernel.owner.known_names()]
+            if name in taken:
+                self.fail(at + "name", f"is '{name}', a name of a parameter, of another result or of the file; expected another one")
+            keys = [key for key in REDUCTIONS if key in one]
+            if len(keys) != 1:
+                self.fail(at + (keys[1] if keys else "sum"), "is " + (f"beside '{keys[0]}'" if keys else "missing")
+                          + "; expected one of sum, min and max, with the type of the result")
+            value = self.code("value", one, at, "the value of each element")
+            try:
+                parse_expression(value, kernel.owner.type_names)
+            except CodeError as error:
+                self.fail(at + "value", str(error))
+            kernel.results.append(Reduced(name, keys[0], self.reduced_element(keys[0], one, at, kernel.owner), value))
+
+    def reduced_element(self, key, entry, where, owner):
+        element = self.element(where + key, self.text(key, "the type of the result", entry, where), owner)
+        if (element.kind, element.bits) not in LIMITS:
+            self.fail(where + key, f"is '{entry[key]}'; expected a type of C that is added and compared, such as 'double' or 'int64_t'")
+        return element
+
+    def checked(self, key, text, form, parameters, owner, results=()):
         """The text, checked by the rules for its form."""
         try:
             check_words(text, (token.text for token in tokens(text)))
-            found = Text(text, form, parameters, owner.known_names(), owner.type_names).check()
+            found = Text(text, form, parameters, owner.known_names(), owner.type_names)
+            found.results = {one.variable: f"({one.c_type})({one.value})" for one in results}
+            found.check()
         except CodeError as error:
-            self.fail(key, str(error))
+            at = [one.variable for one in results].index(error.variable) if error.variable else 0
+            self.fail(key.removesuffix("each") + f"results[{at}].value" if error.variable else key, str(error))
         for name in found.locals:
             self.check_free_name(key, name, owner)
         return found
@@ -584,20 +750,15 @@ class KernelChecker(Checker):
         written = [parameter for parameter in kernel.arrays if not parameter.is_read]
         if kernel.form == "reduction":
             key = forms[0]
-            kernel.reduction = key
-            kernel.result = self.element(where + key, self.text(key, "the type of the result", entry, where), kernel.owner)
-            shape = kernel.result.kind, kernel.result.bits
-            if shape not in LIMITS:
-                self.fail(where + key, f"is '{entry[key]}'; expected a type of C that is added and compared, such as 'double' or 'int64_t'")
-            kernel.identity = {"sum": "0", "min": LIMITS[shape][1], "max": LIMITS[shape][0]}[key]
+            kernel.reduced = Reduced("", key, self.reduced_element(key, entry, where, kernel.owner))
             if written:
                 self.fail(where + "parameters", f"has the array '{written[0].name}' to be written; expected arrays that a reduction reads")
             if ";" in kernel.each:
                 self.fail(where + "each", f"holds ';'; expected one expression without it, whose values '{key}' combines")
-        elif not written:
+        elif not written and not kernel.results:
             self.fail(where + "parameters", "has no array to be written; expected 'update TYPE NAME' or 'overwrite TYPE NAME', "
-                      "or one of the keys sum, min, max")
-        elif not kernel.each.rstrip().endswith((";", "}")):
+                      "or one of the keys sum, min, max, results")
+        elif kernel.each and not kernel.each.rstrip().endswith((";", "}")):
             self.fail(where + "each", "does not end with ';'; expected statements such as 'z[i] = x[i] + y[i];'")
         if not kernel.arrays:
             self.fail(where + "parameters", "has no array; expected at least one")
@@ -696,7 +857,7 @@ class KernelChecker(Checker):
                 self.fail(where, f"is called '{name}'; expected a C identifier that begins with a letter")
             owner.constants = found
             self.check_free_name(where, name, owner)
-            if name in ("i", "n", "count") or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
+            if name in ("i", "n", *BUILT_IN) or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
                 self.fail(where, f"is called '{name}', which has a meaning in every text; expected another name")
             found[name] = self.constant(where, value, found)
         return found

@@ -134,7 +134,9 @@ class Changes:
         name = called.token.text if called.kind == "name" else ""
         if name in ABSENT and name not in self.text.known:
             self.fail(f"calls '{name}', which OpenCL C has not", "other functions")
-        for part in arguments if name in self.text.parameters else node.parts[1:]:
+        if name in self.text.atomics:
+            arguments = [arguments[0].parts[0].parts[1], arguments[1]]  # &NAME[k] is of the type that the function takes
+        for part in arguments:
             self.visit(part)
 
     def visit_unary(self, node):

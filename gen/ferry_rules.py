@@ -4,7 +4,11 @@
 from ferry_c import CodeError, parse_expression, parse_statements, with_changes
 from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
 
-INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "function": ()}
+INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "fused": ("i",), "function": ()}
+
+# What texts call, beside functions of C. The generated code replaces these calls.
+BUILT_IN = ("count", "atomic_add", "atomic_min", "atomic_max")
+ATOMIC_SHAPES = (("int", 32), ("uint", 32), ("int", 64), ("uint", 64), ("float", 32), ("float", 64))
 
 
 class Text:
@@ -17,18 +21,32 @@ class Text:
         self.parameters = {parameter.name: parameter for parameter in parameters}
         self.known = known  # names of functions and constants of the file, and of C functions
         self.counted, self.locals, self.unknown, self.called = set(), {}, {}, set()
+        self.atomics = {}  # (operation, element) by the names by which the changed text calls them
+        self.writes = set()  # whole arrays that it writes by itself, or whose atomic operations are of floating point
         self.changes = []  # (begin, end, what the generated code has there instead)
         self.types = types
+        self.results = {}  # the expressions that follow the statements, by the variables that take their values
 
     def check(self):
         """Raises CodeError."""
+        self.text += "".join(f"{separator}{variable} = {value};" for separator, (variable, value)
+                             in zip(["\n" if self.text else ""] + ["\n"] * len(self.results), self.results.items()))
         parser = self.parse()
         self.has_pointers = parser.has_pointers
         for name in parser.unknown_types:
             self.unknown[name] = (f"names the type '{name}', which is no scalar of C, no built-in type and none of 'types', and types of C headers "
                                   "exist on the host alone")
         walk = Walk(self)
-        walk.visit(self.root)
+        walk.scopes.append(set(self.results))
+        statements = self.root.parts[:len(self.root.parts) - len(self.results)] if self.results else [self.root]
+        for part in statements:
+            walk.visit(part)
+        for part, variable in zip(self.root.parts[len(statements):], self.results):
+            try:
+                walk.visit(part)
+            except CodeError as error:
+                error.variable = variable
+                raise
         for name, parameter in self.parameters.items():
             if parameter.access == "overwrite" and self.form != "function" and name not in walk.written:
                 if parameter.whole and name in walk.touched:
@@ -55,6 +73,7 @@ class Walk:
         self.scopes = [set()]
         self.written = set()  # overwritten arrays whose element is written on every path to here
         self.touched = set()  # or on one
+        self.statements = []  # expressions that are statements
         self.loops = self.switches = 0
 
     def source(self, node):
@@ -105,6 +124,10 @@ class Walk:
             self.visit(second)
         self.written &= after
 
+    def visit_expression(self, node):
+        self.statements += node.parts
+        self.visit_parts(node)
+
     def visit_if(self, node):
         self.visit(node.parts[0])
         self.branches(node.parts[1], node.parts[2] if len(node.parts) > 2 else None)
@@ -139,7 +162,7 @@ class Walk:
         parameter = self.parameter(node)
         if self.is_local(name) or name in INDICES[self.text.form] or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
             return
-        if name == "n" and self.text.form in ("map", "reduction") and parameter is None:
+        if name == "n" and self.text.form in ("map", "reduction", "fused") and parameter is None:
             return
         if parameter is None:
             self.text.unknown.setdefault(name, (
@@ -242,6 +265,8 @@ class Walk:
                 raise CodeError(f"writes '{self.source(target)}', but '{parameter.name}' is a 'read' array; expected 'update' or 'overwrite'")
             self.written.add(parameter.name)
             self.touched.add(parameter.name)
+            if parameter.whole:
+                self.text.writes.add(parameter.name)
             return
         self.visit(root)
         name = root.token.text if root.kind == "name" else ""
@@ -260,8 +285,11 @@ class Walk:
     def visit_call(self, node):
         called, *arguments = node.parts
         parameter = self.parameter(called)
-        if called.kind == "name" and called.token.text == "count" and not parameter and not self.is_local("count"):
-            self.count(node, arguments)
+        if called.kind == "name" and called.token.text in BUILT_IN and not parameter and not self.is_local(called.token.text):
+            if called.token.text == "count":
+                self.count(node, arguments)
+            else:
+                self.atomic(node, called, arguments)
             return
         for argument in arguments if not (parameter and parameter.is_array) else ():
             self.visit(argument)
@@ -279,6 +307,31 @@ class Walk:
             raise CodeError(f"holds '{self.source(node)}'; expected 'count(NAME)' of an array that is 'whole'; that of all others is 'n'")
         self.text.counted.add(array.name)
         self.text.changes.append((node.begin, node.end, array.count_name))
+
+    def atomic(self, node, called, arguments):
+        """atomic_add(NAME[k], v) and its like, on an element of a whole array that is updated."""
+        name = called.token.text
+        element = arguments[0] if len(arguments) == 2 else None
+        array = self.parameter(element.parts[0]) if element is not None and element.kind == "index" else None
+        if array is None or not array.whole or array.access != "update" or self.text.form == "function":
+            raise CodeError(f"holds '{self.source(node)}'; expected '{name}(NAME[k], v)' on an array that is 'update whole'")
+        shape = array.element.kind, array.element.bits
+        if shape not in ATOMIC_SHAPES:
+            raise CodeError(f"holds '{self.source(node)}', and '{array.name}' is of '{array.element.c_type}'; expected int, uint32, int64, uint64, float or "
+                            "double")
+        if not self.is_statement(node):
+            raise CodeError(f"uses '{self.source(node)}' as a value; expected it as a statement alone, because which value was there before is "
+                            "different in each run")
+        self.visit(element.parts[1])
+        self.visit(arguments[1])
+        if array.element.kind == "float":
+            self.text.writes.add(array.name)
+        own = f"{name}_{array.element.kind}{array.element.bits}"
+        self.text.atomics[own] = (name.removeprefix("atomic_"), array.element)
+        self.text.changes += [(called.begin, called.end, own), (element.begin, element.begin, "&")]
+
+    def is_statement(self, node):
+        return node in self.statements
 
     def neighbour(self, parameter, node):
         if not parameter.is_array or parameter.whole or self.text.form != "stencil":

@@ -410,11 +410,11 @@ class Checker:
             self.fail("align", f"is {align}, which does not divide 'bytes' = {size}")
         return align
 
-    def objects(self, key, what):
-        entries = self.value(key, list, f"a list of {what}")
+    def objects(self, key, what, data=None, where=""):
+        entries = self.value(key, list, f"a list of {what}", data, where)
         for index, entry in enumerate(entries):
             if type(entry) is not dict:
-                self.fail(f"{key}[{index}]", f"is {json.dumps(entry)}; expected an object, one of the {what}")
+                self.fail(f"{where}{key}[{index}]", f"is {json.dumps(entry)}; expected an object, one of the {what}")
         return entries
 
     def members(self, owner, size):

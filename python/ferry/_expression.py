@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _ferry
 from ._arguments import context_of
-from ._array import Array, c_strides, empty
+from ._array import Array, c_strides, empty, zeros
 from ._context import Context, Stream
 from ._element import element, element_of_file, load_generator
 from ._ferry import Element
@@ -210,6 +210,8 @@ def _host_functions(file: Any, kernel: Any, folders: Sequence[str]) -> list[_Hos
     headers = {found.header: renderer.render("typed.h.j2", t=found) for found in file.types.values() if found.prefix != "ferry"}
     arrays, sizes = [parameter.is_buffer for parameter in kernel.parameters], [False] * len(kernel.sizes)
     entries = {kernel.sym: [*arrays, *sizes]}
+    if kernel.results:
+        entries = {kernel.sym: [*arrays, True, *(True for _ in kernel.results), *sizes]}
     if kernel.result:
         entries = {kernel.sym: [*arrays, True, *sizes], kernel.sym + "_into": [True, True, False]}
     for name, kinds in entries.items():
@@ -293,6 +295,11 @@ class _Expression:
         for key in ("sum", "min", "max"):
             if key in entry:
                 entry[key] = self._name_of_type([str(entry[key])], bound)
+        if "results" in entry:
+            entry["results"] = [{"name": name, combine: self._name_of_type([str(dtype)], bound), "value": value}
+                                for name, (combine, dtype, value) in entry["results"].items()]
+            if not self._each:
+                del entry["each"]
         try:
             return generator.KernelFile(self.name, {**self._file, **({"types": paths} if paths else {}), "kernels": [entry]})
         except errors as error:
@@ -311,7 +318,10 @@ class _Expression:
             if parameter.element.prefix == _PREFIX and parameter.element.name in self._structs:
                 self._own[kind] = self._structs[parameter.element.name]
         result = element_of_file(kernel.result) if kernel.result else None
-        first = listed + ([("overwrite", result)] if result else []) + ["size_t n"] * len(kernel.sizes)
+        partial: list[Any] = [("overwrite", result)] if result else []
+        if kernel.results:
+            partial = [("update", element("u8")), *(("overwrite", element_of_file(one.element), one.name, 2) for one in kernel.results)]
+        first = listed + partial + ["size_t n"] * len(kernel.sizes)
         made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options["cuda"],
                        opencl_source=kernel.opencl_text or None, opencl_options=kernel.options["opencl"] if kernel.opencl_text else (),
                        exact=kernel.exact, parameters=first, context=self.context)]
@@ -445,6 +455,36 @@ class Elementwise(_Expression):
         return made if given._strides() == c_strides(given.shape) else made._view(kind, 0, given.shape, given._strides())
 
 
+class Fused(_Expression):
+    """A kernel of elementwise() with results: a call runs statements for each element, and gives numbers of all of them."""
+
+    def __call__(self, *arguments: Any, stream: Stream | None = None, out: Mapping[str, Array] | None = None, count: int | None = None) -> Any:
+        """Queue the kernel, and return a dictionary of the results. With `out`, a dictionary of arrays, queue the work that writes each
+        result to the first element of its array, and return `out`. `count` is the number of elements of a kernel that was made with
+        count=True."""
+        number, _ = self._count_of(arguments, count)
+        if len(arguments) != len(self._words):
+            raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
+        names = list(self._entry["results"])
+        if out is not None and sorted(out) != sorted(names):
+            raise _ferry.ArgumentError(f"{self.name}: out needs an array for each of {', '.join(names)}")
+        kernel, = self._kernels(self._bind(arguments))
+        kinds = [kind for _, kind in kernel.parameters[len(arguments) + 1:len(arguments) + 1 + len(names)]]
+        made = {}
+        for name, kind in zip(names, kinds):
+            given = out[name] if out is not None else empty(1, kind, context=self.context)
+            if not isinstance(given, Array):
+                raise _ferry.WrongTypeError(f"{self.name}: out[{name!r}] must be a ferry.Array")
+            if given.size == 0:
+                raise _ferry.RangeError(f"{self.name}: out[{name!r}] has no element for the result")
+            made[name] = given.reshape(-1)[:1]
+        # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
+        blocks = min(number // 1024 + 1, 1024)
+        scratch = zeros(1 + len(names) * blocks, "u8", context=self.context)
+        kernel(stream, grid(blocks * 256), *self._in_memory_order(arguments), scratch, *made.values(), *self._sizes_of(number, arguments))
+        return {name: one.item() for name, one in made.items()} if out is None else out
+
+
 class Reduction(_Expression):
     """A kernel of reduction(), which a call runs to get one number of all elements."""
 
@@ -472,7 +512,7 @@ class Reduction(_Expression):
 def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str = "kernel",
                 functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-                count: bool = False, context: Context | None = None) -> Elementwise:
+                count: bool = False, results: Mapping[str, tuple[str, str, str]] | None = None, context: Context | None = None) -> Elementwise | Fused:
     """Return a kernel that runs statements for each element, on CUDA devices and on all others.
 
     `parameters` are as in a file of `ferry-gen kernels`: "read double x", "update double y", "overwrite double z" are
@@ -481,6 +521,9 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     the index. "read whole double t" is an array of any shape that is indexed freely, with count(t) elements, and "read one double a" a
     value in the first element of an array. With `count` a call says the number of elements, as in kernel(x, count=10). `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
     files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
+
+    With `results` one launch also computes numbers of all elements: each is ("sum", "min" or "max", a type, an expression), and a
+    call returns them.
 
     On CUDA devices the source is compiled with NVRTC. Everywhere else the C compiler `cc`, or that of the variable CC,
     compiles a host function, which is kept on disk. This needs Jinja2.
@@ -491,7 +534,15 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     >>> x = ferry.array([1.0, 2.0], context=context)
     >>> axpy(10, x, x).tolist()
     [11.0, 22.0]
+    >>> step = ferry.elementwise("f8 a, update f8 r, read f8 w", "r[i] -= a * w[i];", results={"rr": ("sum", "f8", "r[i] * r[i]")}, context=context)
+    >>> step(0.5, x, x)
+    {'rr': 1.25}
     """
+    if results is not None:
+        for result, one in results.items():
+            if not isinstance(one, tuple) or len(one) != 3 or one[0] not in ("sum", "min", "max") or not isinstance(one[2], str):
+                raise _ferry.ArgumentError(f'results: {result} is ("sum", "min" or "max", a type, an expression), not {one!r}')
+        return Fused(parameters, each, {"results": dict(results)}, name, functions, types, include, include_folders, fast, options, count, context)
     return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, count, context)
 
 

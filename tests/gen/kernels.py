@@ -33,7 +33,7 @@ except ImportError:
 
 SEVERAL = HERE / "kernels" / "several.json"
 DATA = json.loads(SEVERAL.read_text())
-MAP, DOT, BLUR = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur"))
+MAP, DOT, BLUR, STEP = (next(i for i, one in enumerate(DATA["kernels"]) if one["name"] == name) for name in ("linear_sum", "dot", "blur", "step"))
 SOFT = 1  # index of the function that calls a second function
 BEYOND_SCHEMA = "beyond schema"  # a fault that a schema cannot express
 
@@ -119,6 +119,34 @@ CHANGES = [
      "takes the address of 't[2]'", BEYOND_SCHEMA),
     ("a stencil that calls a whole array", ["kernels", BLUR, "parameters", 0], "read whole float now", f"kernels[{BLUR}].each", "calls 'now', a parameter",
      BEYOND_SCHEMA),
+    ("no result", ["kernels", STEP, "results"], [], f"kernels[{STEP}].results", "is empty"),
+    ("results that are a name", ["kernels", STEP, "results"], "rr", f"kernels[{STEP}].results", "a list of results"),
+    ("a result that is text", ["kernels", STEP, "results", 0], "rr", f"kernels[{STEP}].results[0]", "one of the results"),
+    ("a result without a value", ["kernels", STEP, "results", 0, "value"], DROP, f"kernels[{STEP}].results[0].value", "missing"),
+    ("a result that combines nothing", ["kernels", STEP, "results", 0, "sum"], DROP, f"kernels[{STEP}].results[0].sum", "expected one of sum, min and max"),
+    ("a result that combines twice", ["kernels", STEP, "results", 0, "max"], "double", f"kernels[{STEP}].results[0].max", "is beside 'sum'"),
+    ("a result of an unknown key", ["kernels", STEP, "results", 0, "vlaue"], "1", f"kernels[{STEP}].results[0].vlaue", "did you mean 'value'?"),
+    ("a result called as a parameter", ["kernels", STEP, "results", 0, "name"], "r", f"kernels[{STEP}].results[0].name", "a name of a parameter", BEYOND_SCHEMA),
+    ("a result called as another one", ["kernels", STEP, "results", 1, "name"], "rr", f"kernels[{STEP}].results[1].name", "of another result", BEYOND_SCHEMA),
+    ("a result called as generated code", ["kernels", STEP, "results", 0, "name"], "rr_", f"kernels[{STEP}].results[0].name", "called 'rr_'"),
+    ("a result that is a struct", ["kernels", STEP, "results", 0, "sum"], "vec3", f"kernels[{STEP}].results[0].sum", "added and compared", BEYOND_SCHEMA),
+    ("a result of two expressions", ["kernels", STEP, "results", 0, "value"], "r[i]; x[i] = 1", f"kernels[{STEP}].results[0].value", "is not C at '; x[i]",
+     BEYOND_SCHEMA),
+    ("a result of two halves", ["kernels", STEP, "results", 0, "value"], "r[i]) * (r[i]", f"kernels[{STEP}].results[0].value", "is not C at ') *", BEYOND_SCHEMA),
+    ("a result of another element", ["kernels", STEP, "results", 1, "value"], "r[i + 1]", f"kernels[{STEP}].results[1].value", "uses 'r[i + 1]'", BEYOND_SCHEMA),
+    ("a result that names nothing", ["kernels", STEP, "results", 1, "value"], "siez", f"kernels[{STEP}].each", "did you mean 'size'?", BEYOND_SCHEMA),
+    ("a result beside a sum", ["kernels", STEP, "sum"], "double", f"kernels[{STEP}].results", "stands beside 'sum'"),
+    *((f"an atomic operation {name}", ["kernels", MAP], {"name": "k", "parameters": ["read int x", f"{kind} t"], "each": each}, f"kernels[{MAP}].each", words,
+       BEYOND_SCHEMA) for name, kind, each, words in (
+          ("on an array that is not whole", "update int", "atomic_add(t[i], 1);", "holds 'atomic_add(t[i], 1)'; expected 'atomic_add(NAME[k], v)'"),
+          ("on an array that is overwritten", "overwrite whole int", "atomic_add(t[x[i]], 1);", "that is 'update whole'"),
+          ("on an array", "update whole int", "atomic_max(t, 1);", "expected 'atomic_max(NAME[k], v)'"),
+          ("of three arguments", "update whole int", "atomic_min(t[x[i]], 1, 2);", "expected 'atomic_min(NAME[k], v)'"),
+          ("on narrow numbers", "update whole uint16", "atomic_add(t[x[i]], 1);", "'t' is of 'uint16_t'; expected int, uint32"),
+          ("as a value", "update whole int", "const int old = atomic_add(t[x[i]], 1);", "as a value"),
+          ("in a condition", "update whole int", "x[i] && atomic_add(t[x[i]], 1);", "as a value"),
+          ("of another element of an array", "update whole int", "atomic_add(t[x[i + 1]], 1);", "uses 'x[i + 1]'"))),
+    ("a function called as an atomic operation", ["functions", 0, "name"], "atomic_add", "functions[0].name", "of the generated code", BEYOND_SCHEMA),
     ("a function called count", ["functions", 0, "name"], "count", "functions[0].name", "of the generated code", BEYOND_SCHEMA),
     ("map that writes what it reads", ["kernels", MAP, "each"], "z[i] = a + b + y[i]; x[i] = 1;", f"kernels[{MAP}].each", "'x' is a 'read' array", BEYOND_SCHEMA),
     ("map that moves its index", ["kernels", MAP, "each"], "i++; z[i] = a * x[i] + b * y[i];", f"kernels[{MAP}].each", "changes 'i'", BEYOND_SCHEMA),
@@ -217,6 +245,8 @@ CORRECT = [
     ("read int at, read whole float x, overwrite float z", "z[i] = x[at[i]];", {}),
     ("read int at, overwrite whole float z", "if (at[i] < (int)count(z)) { z[at[i]] = 1.0f; z[at[i]] += 2.0f; }", {}),
     ("update whole vec3 p, read one int k", "p[k].x += 1.0f; p[count(p) - 1].v[1]++;", {"count": True}),
+    ("update float x", "x[i] += 1; const float y = x[i];", {"results": [{"name": "sum", "sum": "float", "value": "y * n"}]}),
+    ("read int x, update whole int t", "for (int k = 0; k < x[i]; k++) atomic_add(t[k + count(t) / 2], x[i]); if (x[i]) { atomic_max(t[0], 1); }", {}),
     ("update float count, update whole float t", "t[i] = t[2 * i] + count[i];", {}),
     ("read whole float whole, read float one, overwrite float z", "z[i] = whole[count(whole) - 1] + one[i];", {}),
     ("read whole float x, overwrite float z", "const float *const near_by = x + i; z[i] = *near_by + near_by[0];", {}),

@@ -65,6 +65,9 @@ PLACES = {
     "whole array": lambda name: kernel(parameters=[f"update whole float {name}", "read int at"], each=f"{name}[at[i]] = (float)count({name});"),
     "value in a buffer": lambda name: kernel(parameters=[f"read one float {name}", "update float x"], each=f"x[i] *= {name};"),
     "array of a count": lambda name: kernel(count=True, parameters=[f"update float {name}"], each=f"{name}[i] = (float)n;"),
+    "result": lambda name: kernel(parameters=["update float x"], each="x[i] += 1.0f;", results=[{"name": name, "sum": "double", "value": "x[i]"}]),
+    "variable beside a result": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i];",
+                                                    results=[{"name": "total", "max": "float", "value": f"{name} + 1.0f"}]),
     "variable": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i]; x[i] = {name} + {name};"),
     "variable of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", "overwrite float z"], each=f"float {name} = x(0, 1); z[i] = {name};"),
     "function": lambda name: kernel(parameters=["update float x"], each=f"x[i] = {name}(x[i]);") | {"functions": [

@@ -30,7 +30,7 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(dot) X(dot_into) X(total) X(total_into) X(longest) X(longest_into) X(least)            \
         X(least_into) X(count_above) X(count_above_into) X(lengths) X(move) X(norm)            \
             X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(swap_pairs) X(scatter) X(row_sum)   \
-                X(row_sum_into) X(smooth)
+                X(row_sum_into) X(smooth) X(step) X(extent) X(tally) X(tally_floats)
 /* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
@@ -386,6 +386,150 @@ test_stencil_with_table(ferry_context *context, const mylib_several *kernels)
     ferry_float_destroy(&now);
 }
 
+/* The number of launches so far, of a driver that counts them; 0 on other devices. */
+static uint64_t
+launches(void)
+{
+    struct fakecuda fake;
+    if (!getenv("FERRY_CUDA_LIBRARY") || !fakecuda_find_driver(&fake))
+        return 0;
+    return fake.fakecuda_calls_of("cuLaunchKernel");
+}
+
+/* A map with three results is one launch, and gives what separate loops give. */
+static void
+test_results(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double numbers[COUNT], weights[COUNT], left[COUNT];
+    const double half = 0.5;
+    ferry_double_buffer alpha = {0}, x = {0}, r = {0}, p = {0}, w = {0}, rr = {0}, most = {0};
+    ferry_uint64_buffer many = {0};
+    mylib_step_results results = {0}, again = {0};
+    double sum = 0, largest = 0;
+    uint64_t above = 0, before, launched;
+    for (size_t i = 0; i < COUNT; i++) {
+        numbers[i] = (double)(i * i % 1013) - 500;
+        weights[i] = (double)(i % 7);
+        left[i] = numbers[i] - 0.5 * weights[i];
+        sum += left[i] * left[i];
+        largest = fmax(largest, fabs(left[i]));
+        above += fabs(left[i]) > 1.0;
+    }
+    MUST(ferry_double_create_from(context, 1, &half, NULL, &alpha));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &x));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &r));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &p));
+    MUST(ferry_double_create_from(context, COUNT, weights, NULL, &w));
+    MUST(ferry_double_create(context, 1, NULL, &rr));
+    MUST(ferry_double_create(context, 1, NULL, &most));
+    MUST(ferry_uint64_create(context, 1, NULL, &many));
+    before = launches();
+    MUST(mylib_step(kernels, stream, alpha, x, r, p, w, &results));
+    launched = launches() - before;
+    EXPECT(launched == (before > 0));
+    EXPECT(results.rr == sum && results.largest == largest && results.many == above);
+    MUST(ferry_double_copy_to(r, COUNT - 1, 1, &sum, NULL));
+    EXPECT(sum == left[COUNT - 1]);
+    MUST(ferry_double_copy_to(x, COUNT - 1, 1, &sum, NULL));
+    EXPECT(sum == 1.5 * numbers[COUNT - 1]);
+    /* The same into buffers, of which the first is the value of the second step. */
+    MUST(ferry_double_copy_from(r, 0, COUNT, numbers, NULL));
+    MUST(mylib_step_into(kernels, stream, alpha, x, r, p, w, rr, most, many));
+    MUST(ferry_double_copy_to(rr, 0, 1, &again.rr, NULL));
+    MUST(ferry_uint64_copy_to(many, 0, 1, &again.many, NULL));
+    EXPECT(again.rr == results.rr && again.many == above);
+    EXPECT(mylib_step_into(kernels, stream, rr, x, r, p, w, rr, most, many) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT(strstr(ferry_last_error(), "\"alpha\"") && strstr(ferry_last_error(), "\"rr\""));
+    EXPECT(mylib_step(kernels, stream, alpha, x, rr, p, w, &again) == FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(again.rr == results.rr);
+    ferry_uint64_destroy(&many);
+    ferry_double_destroy(&most);
+    ferry_double_destroy(&rr);
+    ferry_double_destroy(&w);
+    ferry_double_destroy(&p);
+    ferry_double_destroy(&r);
+    ferry_double_destroy(&x);
+    ferry_double_destroy(&alpha);
+}
+
+/* Results without a map, of narrow numbers, of none, and of fewer than a block. */
+static void
+test_extents(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    int16_t numbers[37];
+    ferry_int16_buffer x = {0};
+    mylib_extent_results found = {0};
+    for (int i = 0; i < 37; i++)
+        numbers[i] = (int16_t)(1000 * i - 20000);
+    MUST(ferry_int16_create_from(context, 37, numbers, NULL, &x));
+    MUST(mylib_extent(kernels, 37, stream, x, &found));
+    EXPECT(found.least == -20000 && found.most == 16000 && found.total == -74000);
+    MUST(mylib_extent(kernels, 5, stream, x, &found));
+    EXPECT(found.least == -20000 && found.most == 16000 && found.total == -90000);
+    MUST(mylib_extent(kernels, 0, stream, x, &found));
+    EXPECT(found.least == INT16_MAX && found.most == INT16_MIN && found.total == 0);
+    ferry_int16_destroy(&x);
+}
+
+/* Many elements change the same few ones. */
+static void
+test_atomics(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static int numbers[COUNT];
+    int32_t tally[3], found[3] = {0};
+    uint32_t most[3];
+    int64_t least[3];
+    uint64_t sums[3], sum[3] = {0};
+    float halves[4] = {0, 0, 0, 0};
+    double lowest[3] = {1, 1, 1}, total = 0;
+    ferry_int_buffer keys = {0}, counts = {0};
+    ferry_uint32_buffer top = {0};
+    ferry_int64_buffer low = {0};
+    ferry_uint64_buffer added = {0};
+    ferry_float_buffer parts = {0};
+    ferry_double_buffer minima = {0}, whole = {0};
+    for (int i = 0; i < COUNT; i++) {
+        numbers[i] = i * 7919 % 4001;
+        found[numbers[i] % 3]++;
+        sum[numbers[i] % 3] += numbers[i] > 10 ? (uint64_t)numbers[i] : 0;
+        total += numbers[i];
+    }
+    MUST(ferry_int_create_from(context, COUNT, numbers, NULL, &keys));
+    MUST(ferry_int_create(context, 3, NULL, &counts));
+    MUST(ferry_uint32_create(context, 3, NULL, &top));
+    MUST(ferry_int64_create(context, 3, NULL, &low));
+    MUST(ferry_uint64_create(context, 3, NULL, &added));
+    MUST(mylib_tally(kernels, stream, keys, counts, top, low, added));
+    MUST(ferry_int_copy_to(counts, 0, 3, tally, NULL));
+    MUST(ferry_uint32_copy_to(top, 0, 3, most, NULL));
+    MUST(ferry_int64_copy_to(low, 0, 3, least, NULL));
+    MUST(ferry_uint64_copy_to(added, 0, 3, sums, NULL));
+    EXPECT(memcmp(tally, found, sizeof(tally)) == 0 && memcmp(sums, sum, sizeof(sums)) == 0);
+    EXPECT(most[0] == 3999 && most[1] == 4000 && most[2] == 3998 && least[1] == -4000);
+    MUST(ferry_float_create_from(context, 4, halves, NULL, &parts));
+    MUST(ferry_double_create_from(context, 3, lowest, NULL, &minima));
+    MUST(ferry_double_create(context, 1, NULL, &whole));
+    MUST(mylib_tally_floats(kernels, stream, keys, parts, minima, whole));
+    MUST(ferry_float_copy_to(parts, 0, 4, halves, NULL));
+    MUST(ferry_double_copy_to(minima, 0, 3, lowest, NULL));
+    EXPECT(halves[0] == 0.5f * (float)found[0] && halves[2] == 0.5f * (float)found[2]);
+    EXPECT(halves[3] == 2 && lowest[0] == -0.25 * 3999 && lowest[1] == -1000);
+    MUST(ferry_double_copy_to(whole, 0, 1, lowest, NULL));
+    EXPECT(lowest[0] == total);
+    ferry_double_destroy(&whole);
+    ferry_double_destroy(&minima);
+    ferry_float_destroy(&parts);
+    ferry_uint64_destroy(&added);
+    ferry_int64_destroy(&low);
+    ferry_uint32_destroy(&top);
+    ferry_int_destroy(&counts);
+    ferry_int_destroy(&keys);
+}
+
 /* A whole array, or a value in a buffer, must not overlap an array that is written, also as views
  * of one buffer. */
 static void
@@ -505,6 +649,9 @@ main(int argc, char **argv)
         test_scattering(context, &kernels);
         test_counts(context, &kernels);
         test_stencil_with_table(context, &kernels);
+        test_results(context, &kernels);
+        test_extents(context, &kernels);
+        test_atomics(context, &kernels);
         test_overlaps(context, &kernels);
         test_whole_overlaps(context, &kernels);
         test_constants(context, &kernels);

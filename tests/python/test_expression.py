@@ -265,6 +265,41 @@ def test_counts(place, numpy):
     assert numbers(count=3).tolist() == [3, 4, 5]
 
 
+def test_results(place, numpy):
+    step = ferry.elementwise("read one T alpha, update T x, read T p", "x[i] += alpha * p[i]; const T2 size = x[i] < 0 ? -x[i] : x[i];".replace("T2", "double"),
+                             results={"xx": ("sum", "T", "x[i] * x[i]"), "most": ("max", "f8", "size"), "many": ("sum", "u8", "size > 2 ? 1 : 0")}, context=place)
+    numbers = numpy.arange(4000.0) % 37 - 18
+    alpha, p = ferry.array([0.5], context=place), ferry.array(numbers, context=place)
+    x = ferry.zeros(4000, "f8", context=place)
+    half = numbers / 2
+    assert step(alpha, x, p) == {"xx": (half * half).sum(), "most": 9.0, "many": (abs(half) > 2).sum()}
+    assert x.tolist() == half.tolist()
+    out = {"xx": ferry.empty(1, "f8", context=place), "most": ferry.empty(3, "f8", context=place), "many": ferry.empty(1, "u8", context=place)}
+    assert step(alpha, x, p, out=out) is out and out["xx"].item() == (numbers * numbers).sum() and out["most"].tolist()[0] == 18
+    bounds = ferry.elementwise("read i2 x", "", results={"least": ("min", "i2", "x[i]"), "n": ("sum", "i8", "1")}, context=place)
+    assert bounds(ferry.array([3, -4, 5], "i2", context=place)) == {"least": -4, "n": 3}
+    with pytest.raises(ValueError, match="for each of xx, most, many"):
+        step(alpha, x, p, out={"xx": x})
+    with pytest.raises(ValueError, match="has 3 parameters"):
+        step(alpha, x)
+    with pytest.raises(ValueError, match="arguments 0 .alpha. and 4 .xx."):
+        step(alpha, x, p, out={**out, "xx": alpha})
+    with pytest.raises(ValueError, match="results: a is"):
+        ferry.elementwise("update f8 x", "x[i] = 1;", results={"a": "sum"}, context=place)
+    with pytest.raises(ValueError, match=r"results\[0\].value: uses 'x\[i \+ 1\]'"):
+        ferry.elementwise("update f8 x", "x[i] = 1;", results={"a": ("sum", "f8", "x[i + 1]")}, context=place)
+
+
+def test_atomics(place, numpy):
+    histogram = ferry.elementwise("read u1 pixels, update whole u4 counts", "atomic_add(counts[pixels[i] % count(counts)], 1);", context=place)
+    pixels = numpy.arange(100000).astype("u1")
+    counts = ferry.zeros(16, "u4", context=place)
+    histogram(ferry.array(pixels, context=place), counts)
+    assert counts.tolist() == numpy.bincount(pixels % 16).tolist()
+    with pytest.raises(ValueError, match="that is 'update whole'"):
+        ferry.elementwise("update u4 x", "atomic_add(x[i], 1);", context=place)
+
+
 def test_overlaps(place):
     shift = ferry.elementwise("read f8 x, overwrite f8 y", "y[i] = x[i];", context=place)
     a = ferry.array([1.0, 2.0, 3.0], context=place)

@@ -17,6 +17,7 @@
 #include <ferry/float.h>
 #include <ferry/int.h>
 #include <ferry/int16.h>
+#include <ferry/int64.h>
 #include <ferry/uint32.h>
 #include <ferry/uint64.h>
 
@@ -72,6 +73,10 @@ typedef struct mylib_several {
     ferry_kernel *row_sum;
     ferry_kernel *row_sum_into;
     ferry_kernel *smooth;
+    ferry_kernel *step;
+    ferry_kernel *extent;
+    ferry_kernel *tally;
+    ferry_kernel *tally_floats;
 } mylib_several;
 
 /* -- host functions ---------------------------------------------------------------------------- */
@@ -194,6 +199,64 @@ MYLIB_SEVERAL_H_LOOPS double
 mylib_several_fmin_(double x, double y)
 {
     return fmin(x, y);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_fabs_(double x)
+{
+    return fabs(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
+{
+    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_max_uint32_(uint32_t *at_, uint32_t value_)
+{
+    uint32_t old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);
+    while (value_ > old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_min_int64_(int64_t *at_, int64_t value_)
+{
+    int64_t old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);
+    while (value_ < old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_uint64_(uint64_t *at_, uint64_t value_)
+{
+    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_float32_(float *at_, float value_)
+{
+    *at_ = *at_ + value_;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_min_float64_(double *at_, double value_)
+{
+    *at_ = value_ < *at_ || value_ != value_ ? value_ : *at_;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_max_float32_(float *at_, float value_)
+{
+    *at_ = value_ > *at_ || value_ != value_ ? value_ : *at_;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_float64_(double *at_, double value_)
+{
+    *at_ = *at_ + value_;
 }
 
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
@@ -1313,6 +1376,295 @@ mylib_smooth_on_host(const ferry_call *call_, void *user_)
     values_[8] = &from_;
     values_[9] = &kernel_of_count_;
     mylib_smooth_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_step on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_step_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *alpha_one_ = *(double **)values_[0];
+    double *x = *(double **)values_[1];
+    double *r = *(double **)values_[2];
+    const double *p = *(double **)values_[3];
+    const double *w = *(double **)values_[4];
+    const double alpha = alpha_one_[0];
+    double *const rr_out_ = *(double **)values_[6];
+    double *const largest_out_ = *(double **)values_[7];
+    uint64_t *const many_out_ = *(uint64_t **)values_[8];
+    const size_t n_ = *(const size_t *)values_[9];
+    double rr_sums_[16];
+    double largest_sums_[16];
+    uint64_t many_sums_[16];
+    size_t begin_, k_, half_;
+
+    for (k_ = 0; k_ < 16; k_++) {
+        rr_sums_[k_] = 0;
+        largest_sums_[k_] = -(double)INFINITY;
+        many_sums_[k_] = 0;
+    }
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (k_ = 0; k_ < 16; k_++) {
+            const size_t i = begin_ + k_;
+            double rr_value_;
+            double largest_value_;
+            uint64_t many_value_;
+
+            (void)i;
+            x[i] += alpha * p[i];
+            r[i] -= alpha * w[i];
+            const double size = mylib_several_fabs_(r[i]);
+            rr_value_ = (double)(r[i] * r[i]);
+            largest_value_ = (double)(size);
+            many_value_ = (uint64_t)(size > 1.0 ? 1 : 0);
+            rr_sums_[k_] = rr_sums_[k_] + rr_value_;
+            largest_sums_[k_] = largest_value_ > largest_sums_[k_] || largest_value_ != largest_value_ ? largest_value_ : largest_sums_[k_];
+            many_sums_[k_] = many_sums_[k_] + many_value_;
+        }
+    }
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
+        const size_t i = begin_ + k_;
+        double rr_value_;
+        double largest_value_;
+        uint64_t many_value_;
+
+        (void)i;
+        x[i] += alpha * p[i];
+        r[i] -= alpha * w[i];
+        const double size = mylib_several_fabs_(r[i]);
+        rr_value_ = (double)(r[i] * r[i]);
+        largest_value_ = (double)(size);
+        many_value_ = (uint64_t)(size > 1.0 ? 1 : 0);
+        rr_sums_[k_] = rr_sums_[k_] + rr_value_;
+        largest_sums_[k_] = largest_value_ > largest_sums_[k_] || largest_value_ != largest_value_ ? largest_value_ : largest_sums_[k_];
+        many_sums_[k_] = many_sums_[k_] + many_value_;
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const double rr_value_ = rr_sums_[k_ + half_];
+            const double largest_value_ = largest_sums_[k_ + half_];
+            const uint64_t many_value_ = many_sums_[k_ + half_];
+            rr_sums_[k_] = rr_sums_[k_] + rr_value_;
+            largest_sums_[k_] = largest_value_ > largest_sums_[k_] || largest_value_ != largest_value_ ? largest_value_ : largest_sums_[k_];
+            many_sums_[k_] = many_sums_[k_] + many_value_;
+        }
+    }
+    rr_out_[0] = rr_sums_[0];
+    largest_out_[0] = largest_sums_[0];
+    many_out_[0] = many_sums_[0];
+}
+
+static inline ferry_status
+mylib_step_on_host(const ferry_call *call_, void *user_)
+{
+    double *alpha_one_ = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *x = ferry_double_call_array(call_, 1, FERRY_NULL);
+    double *r = ferry_double_call_array(call_, 2, FERRY_NULL);
+    double *p = ferry_double_call_array(call_, 3, FERRY_NULL);
+    double *w = ferry_double_call_array(call_, 4, FERRY_NULL);
+    uint64_t *scratch_ = ferry_uint64_call_array(call_, 5, FERRY_NULL);
+    double *rr_out_ = ferry_double_call_array(call_, 6, FERRY_NULL);
+    double *largest_out_ = ferry_double_call_array(call_, 7, FERRY_NULL);
+    uint64_t *many_out_ = ferry_uint64_call_array(call_, 8, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 9);
+    void *values_[10];
+
+    (void)user_;
+    values_[0] = &alpha_one_;
+    values_[1] = &x;
+    values_[2] = &r;
+    values_[3] = &p;
+    values_[4] = &w;
+    values_[5] = &scratch_;
+    values_[6] = &rr_out_;
+    values_[7] = &largest_out_;
+    values_[8] = &many_out_;
+    values_[9] = &n_;
+    mylib_step_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_extent on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_extent_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int16_t *x = *(int16_t **)values_[0];
+    int16_t *const least_out_ = *(int16_t **)values_[2];
+    int16_t *const most_out_ = *(int16_t **)values_[3];
+    int64_t *const total_out_ = *(int64_t **)values_[4];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t x_count_ = *(const size_t *)values_[6];
+    int16_t least_sums_[16];
+    int16_t most_sums_[16];
+    int64_t total_sums_[16];
+    size_t begin_, k_, half_;
+
+    for (k_ = 0; k_ < 16; k_++) {
+        least_sums_[k_] = 32767;
+        most_sums_[k_] = -32767 - 1;
+        total_sums_[k_] = 0;
+    }
+    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (k_ = 0; k_ < 16; k_++) {
+            const size_t i = begin_ + k_;
+            int16_t least_value_;
+            int16_t most_value_;
+            int64_t total_value_;
+
+            (void)i;
+            least_value_ = (int16_t)(x[i]);
+            most_value_ = (int16_t)(x[x_count_ - 1 - i]);
+            total_value_ = (int64_t)(x[i]);
+            least_sums_[k_] = (int16_t)(least_value_ < least_sums_[k_] ? least_value_ : least_sums_[k_]);
+            most_sums_[k_] = (int16_t)(most_value_ > most_sums_[k_] ? most_value_ : most_sums_[k_]);
+            total_sums_[k_] = total_sums_[k_] + total_value_;
+        }
+    }
+    for (k_ = 0; begin_ + k_ < n_; k_++) {
+        const size_t i = begin_ + k_;
+        int16_t least_value_;
+        int16_t most_value_;
+        int64_t total_value_;
+
+        (void)i;
+        least_value_ = (int16_t)(x[i]);
+        most_value_ = (int16_t)(x[x_count_ - 1 - i]);
+        total_value_ = (int64_t)(x[i]);
+        least_sums_[k_] = (int16_t)(least_value_ < least_sums_[k_] ? least_value_ : least_sums_[k_]);
+        most_sums_[k_] = (int16_t)(most_value_ > most_sums_[k_] ? most_value_ : most_sums_[k_]);
+        total_sums_[k_] = total_sums_[k_] + total_value_;
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const int16_t least_value_ = least_sums_[k_ + half_];
+            const int16_t most_value_ = most_sums_[k_ + half_];
+            const int64_t total_value_ = total_sums_[k_ + half_];
+            least_sums_[k_] = (int16_t)(least_value_ < least_sums_[k_] ? least_value_ : least_sums_[k_]);
+            most_sums_[k_] = (int16_t)(most_value_ > most_sums_[k_] ? most_value_ : most_sums_[k_]);
+            total_sums_[k_] = total_sums_[k_] + total_value_;
+        }
+    }
+    least_out_[0] = least_sums_[0];
+    most_out_[0] = most_sums_[0];
+    total_out_[0] = total_sums_[0];
+}
+
+static inline ferry_status
+mylib_extent_on_host(const ferry_call *call_, void *user_)
+{
+    int16_t *x = ferry_int16_call_array(call_, 0, FERRY_NULL);
+    uint64_t *scratch_ = ferry_uint64_call_array(call_, 1, FERRY_NULL);
+    int16_t *least_out_ = ferry_int16_call_array(call_, 2, FERRY_NULL);
+    int16_t *most_out_ = ferry_int16_call_array(call_, 3, FERRY_NULL);
+    int64_t *total_out_ = ferry_int64_call_array(call_, 4, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 5);
+    size_t x_count_ = ferry_call_size(call_, 6);
+    void *values_[7];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &scratch_;
+    values_[2] = &least_out_;
+    values_[3] = &most_out_;
+    values_[4] = &total_out_;
+    values_[5] = &n_;
+    values_[6] = &x_count_;
+    mylib_extent_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_tally on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *keys = *(int32_t **)values_[0];
+    int32_t *counts = *(int32_t **)values_[1];
+    uint32_t *most = *(uint32_t **)values_[2];
+    int64_t *least = *(int64_t **)values_[3];
+    uint64_t *sums = *(uint64_t **)values_[4];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t counts_count_ = *(const size_t *)values_[6];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        const size_t k = (size_t)keys[i] % counts_count_;
+        mylib_several_atomic_add_int32_(&counts[k], 1);
+        mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);
+        mylib_several_atomic_min_int64_(&least[k], -keys[i]);
+        if (keys[i] > 10)
+            mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);
+    }
+}
+
+static inline ferry_status
+mylib_tally_on_host(const ferry_call *call_, void *user_)
+{
+    int32_t *keys = ferry_int_call_array(call_, 0, FERRY_NULL);
+    int32_t *counts = ferry_int_call_array(call_, 1, FERRY_NULL);
+    uint32_t *most = ferry_uint32_call_array(call_, 2, FERRY_NULL);
+    int64_t *least = ferry_int64_call_array(call_, 3, FERRY_NULL);
+    uint64_t *sums = ferry_uint64_call_array(call_, 4, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 5);
+    size_t counts_count_ = ferry_call_size(call_, 6);
+    void *values_[7];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &counts;
+    values_[2] = &most;
+    values_[3] = &least;
+    values_[4] = &sums;
+    values_[5] = &n_;
+    values_[6] = &counts_count_;
+    mylib_tally_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_tally_floats on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_floats_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *keys = *(int32_t **)values_[0];
+    float *sums = *(float **)values_[1];
+    double *least = *(double **)values_[2];
+    double *total = *(double **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    const size_t sums_count_ = *(const size_t *)values_[5];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);
+        mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);
+        mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);
+        mylib_several_atomic_add_float64_(&total[0], keys[i]);
+    }
+}
+
+static inline ferry_status
+mylib_tally_floats_on_host(const ferry_call *call_, void *user_)
+{
+    int32_t *keys = ferry_int_call_array(call_, 0, FERRY_NULL);
+    float *sums = ferry_float_call_array(call_, 1, FERRY_NULL);
+    double *least = ferry_double_call_array(call_, 2, FERRY_NULL);
+    double *total = ferry_double_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    size_t sums_count_ = ferry_call_size(call_, 5);
+    void *values_[6];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &sums;
+    values_[2] = &least;
+    values_[3] = &total;
+    values_[4] = &n_;
+    values_[5] = &sums_count_;
+    mylib_tally_floats_run(values_);
     return FERRY_OK;
 }
 
@@ -3357,6 +3709,682 @@ mylib_smooth_source(ferry_parameter parameters[10])
 }
 
 /**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_step, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_step_source(ferry_parameter parameters[10])
+{
+    static const char text[] =
+        "static __device__ double mylib_several_fabs_(double x) { return fabs(x); }\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_step(const double *alpha_one_, double *x, double *r, const double *p, const double *w, uint64_t *scratch_, double *rr_out_, double *largest_out_, unsigned long long *many_out_, size_t n_)\n"
+        "{\n"
+        "    const double alpha = alpha_one_[0];\n"
+        "    (void)alpha;\n"
+        "    __shared__ double rr_shared_[256];\n"
+        "    __shared__ double largest_shared_[256];\n"
+        "    __shared__ unsigned long long many_shared_[256];\n"
+        "    __shared__ unsigned int last_[1];\n"
+        "    double rr_r_ = 0;\n"
+        "    double largest_r_ = -__longlong_as_double(0x7ff0000000000000);\n"
+        "    unsigned long long many_r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        double rr_value_;\n"
+        "        double largest_value_;\n"
+        "        unsigned long long many_value_;\n"
+        "        x[i] += alpha * p[i];\n"
+        "        r[i] -= alpha * w[i];\n"
+        "        const double size = mylib_several_fabs_(r[i]);\n"
+        "        rr_value_ = (double)(r[i] * r[i]);\n"
+        "        largest_value_ = (double)(size);\n"
+        "        many_value_ = (uint64_t)(size > 1.0 \? 1 : 0);\n"
+        "        rr_r_ = rr_r_ + rr_value_;\n"
+        "        largest_r_ = largest_value_ > largest_r_ || largest_value_ != largest_value_ \? largest_value_ : largest_r_;\n"
+        "        many_r_ = many_r_ + many_value_;\n"
+        "    }\n"
+        "    rr_shared_[threadIdx.x] = rr_r_;\n"
+        "    largest_shared_[threadIdx.x] = largest_r_;\n"
+        "    many_shared_[threadIdx.x] = many_r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            { const double v_ = rr_shared_[threadIdx.x + half_]; rr_r_ = rr_r_ + v_; }\n"
+        "            rr_shared_[threadIdx.x] = rr_r_;\n"
+        "            { const double v_ = largest_shared_[threadIdx.x + half_]; largest_r_ = v_ > largest_r_ || v_ != v_ \? v_ : largest_r_; }\n"
+        "            largest_shared_[threadIdx.x] = largest_r_;\n"
+        "            { const unsigned long long v_ = many_shared_[threadIdx.x + half_]; many_r_ = many_r_ + v_; }\n"
+        "            many_shared_[threadIdx.x] = many_r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0) {\n"
+        "        ((volatile double *)(scratch_ + 1 + 0 * gridDim.x))[blockIdx.x] = rr_r_;\n"
+        "        ((volatile double *)(scratch_ + 1 + 1 * gridDim.x))[blockIdx.x] = largest_r_;\n"
+        "        ((volatile unsigned long long *)(scratch_ + 1 + 2 * gridDim.x))[blockIdx.x] = many_r_;\n"
+        "        __threadfence();\n"
+        "        last_[0] = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
+        "    }\n"
+        "    __syncthreads();\n"
+        "    if (last_[0]) {\n"
+        "        __threadfence();\n"
+        "        rr_r_ = 0;\n"
+        "        largest_r_ = -__longlong_as_double(0x7ff0000000000000);\n"
+        "        many_r_ = 0;\n"
+        "        for (size_t b_ = threadIdx.x; b_ < gridDim.x; b_ += blockDim.x) {\n"
+        "            { const double v_ = ((volatile double *)(scratch_ + 1 + 0 * gridDim.x))[b_]; rr_r_ = rr_r_ + v_; }\n"
+        "            { const double v_ = ((volatile double *)(scratch_ + 1 + 1 * gridDim.x))[b_]; largest_r_ = v_ > largest_r_ || v_ != v_ \? v_ : largest_r_; }\n"
+        "            { const unsigned long long v_ = ((volatile unsigned long long *)(scratch_ + 1 + 2 * gridDim.x))[b_]; many_r_ = many_r_ + v_; }\n"
+        "        }\n"
+        "        rr_shared_[threadIdx.x] = rr_r_;\n"
+        "        largest_shared_[threadIdx.x] = largest_r_;\n"
+        "        many_shared_[threadIdx.x] = many_r_;\n"
+        "        for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "            __syncthreads();\n"
+        "            if (threadIdx.x < half_) {\n"
+        "                { const double v_ = rr_shared_[threadIdx.x + half_]; rr_r_ = rr_r_ + v_; }\n"
+        "                rr_shared_[threadIdx.x] = rr_r_;\n"
+        "                { const double v_ = largest_shared_[threadIdx.x + half_]; largest_r_ = v_ > largest_r_ || v_ != v_ \? v_ : largest_r_; }\n"
+        "                largest_shared_[threadIdx.x] = largest_r_;\n"
+        "                { const unsigned long long v_ = many_shared_[threadIdx.x + half_]; many_r_ = many_r_ + v_; }\n"
+        "                many_shared_[threadIdx.x] = many_r_;\n"
+        "            }\n"
+        "        }\n"
+        "        if (threadIdx.x == 0) {\n"
+        "            rr_out_[0] = rr_r_;\n"
+        "            largest_out_[0] = largest_r_;\n"
+        "            many_out_[0] = many_r_;\n"
+        "        }\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+#endif
+    static const char opencl_text[] =
+        "static double mylib_several_fabs_(double x) { return fabs(x); }\n"
+        "__kernel void\n"
+        "mylib_step(__global const double *alpha_one_, __global double *x, __global double *r, __global const double *p, __global const double *w, __global uint64_t *scratch_, __global double *rr_out_, __global double *largest_out_, __global ulong *many_out_, ferry_size n_)\n"
+        "{\n"
+        "    const double alpha = alpha_one_[0];\n"
+        "    (void)alpha;\n"
+        "    __local double rr_shared_[256];\n"
+        "    __local double largest_shared_[256];\n"
+        "    __local ulong many_shared_[256];\n"
+        "    __local unsigned int last_[1];\n"
+        "    double rr_r_ = 0;\n"
+        "    double largest_r_ = -(double)INFINITY;\n"
+        "    ulong many_r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        double rr_value_;\n"
+        "        double largest_value_;\n"
+        "        ulong many_value_;\n"
+        "        x[i] += alpha * p[i];\n"
+        "        r[i] -= alpha * w[i];\n"
+        "        const double size = mylib_several_fabs_(r[i]);\n"
+        "        rr_value_ = (double)(r[i] * r[i]);\n"
+        "        largest_value_ = (double)(size);\n"
+        "        many_value_ = (uint64_t)(size > 1.0 \? 1 : 0);\n"
+        "        rr_r_ = rr_r_ + rr_value_;\n"
+        "        largest_r_ = largest_value_ > largest_r_ || largest_value_ != largest_value_ \? largest_value_ : largest_r_;\n"
+        "        many_r_ = many_r_ + many_value_;\n"
+        "    }\n"
+        "    rr_shared_[get_local_id(0)] = rr_r_;\n"
+        "    largest_shared_[get_local_id(0)] = largest_r_;\n"
+        "    many_shared_[get_local_id(0)] = many_r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            { const double v_ = rr_shared_[get_local_id(0) + half_]; rr_r_ = rr_r_ + v_; }\n"
+        "            rr_shared_[get_local_id(0)] = rr_r_;\n"
+        "            { const double v_ = largest_shared_[get_local_id(0) + half_]; largest_r_ = v_ > largest_r_ || v_ != v_ \? v_ : largest_r_; }\n"
+        "            largest_shared_[get_local_id(0)] = largest_r_;\n"
+        "            { const ulong v_ = many_shared_[get_local_id(0) + half_]; many_r_ = many_r_ + v_; }\n"
+        "            many_shared_[get_local_id(0)] = many_r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0) {\n"
+        "        ((volatile __global double *)(scratch_ + 1 + 0 * get_num_groups(0)))[get_group_id(0)] = rr_r_;\n"
+        "        ((volatile __global double *)(scratch_ + 1 + 1 * get_num_groups(0)))[get_group_id(0)] = largest_r_;\n"
+        "        ((volatile __global ulong *)(scratch_ + 1 + 2 * get_num_groups(0)))[get_group_id(0)] = many_r_;\n"
+        "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
+        "        last_[0] = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
+        "    }\n"
+        "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    if (last_[0]) {\n"
+        "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
+        "        rr_r_ = 0;\n"
+        "        largest_r_ = -(double)INFINITY;\n"
+        "        many_r_ = 0;\n"
+        "        for (size_t b_ = get_local_id(0); b_ < get_num_groups(0); b_ += get_local_size(0)) {\n"
+        "            { const double v_ = ((volatile __global double *)(scratch_ + 1 + 0 * get_num_groups(0)))[b_]; rr_r_ = rr_r_ + v_; }\n"
+        "            { const double v_ = ((volatile __global double *)(scratch_ + 1 + 1 * get_num_groups(0)))[b_]; largest_r_ = v_ > largest_r_ || v_ != v_ \? v_ : largest_r_; }\n"
+        "            { const ulong v_ = ((volatile __global ulong *)(scratch_ + 1 + 2 * get_num_groups(0)))[b_]; many_r_ = many_r_ + v_; }\n"
+        "        }\n"
+        "        rr_shared_[get_local_id(0)] = rr_r_;\n"
+        "        largest_shared_[get_local_id(0)] = largest_r_;\n"
+        "        many_shared_[get_local_id(0)] = many_r_;\n"
+        "        for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "            barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "            if (get_local_id(0) < half_) {\n"
+        "                { const double v_ = rr_shared_[get_local_id(0) + half_]; rr_r_ = rr_r_ + v_; }\n"
+        "                rr_shared_[get_local_id(0)] = rr_r_;\n"
+        "                { const double v_ = largest_shared_[get_local_id(0) + half_]; largest_r_ = v_ > largest_r_ || v_ != v_ \? v_ : largest_r_; }\n"
+        "                largest_shared_[get_local_id(0)] = largest_r_;\n"
+        "                { const ulong v_ = many_shared_[get_local_id(0) + half_]; many_r_ = many_r_ + v_; }\n"
+        "                many_shared_[get_local_id(0)] = many_r_;\n"
+        "            }\n"
+        "        }\n"
+        "        if (get_local_id(0) == 0) {\n"
+        "            rr_out_[0] = rr_r_;\n"
+        "            largest_out_[0] = largest_r_;\n"
+        "            many_out_[0] = many_r_;\n"
+        "        }\n"
+        "    }\n"
+        "}\n";
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 10 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "alpha";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_UPDATE;
+    parameters[1].name = "x";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_UPDATE;
+    parameters[2].name = "r";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_double_element();
+    parameters[3].access = FERRY_READ;
+    parameters[3].name = "p";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
+    parameters[4].element = ferry_double_element();
+    parameters[4].access = FERRY_READ;
+    parameters[4].name = "w";
+    parameters[4].overlap = FERRY_OVERLAP_SAME;
+    parameters[5].element = ferry_uint64_element(); /* scratch_ */
+    parameters[5].access = FERRY_UPDATE;
+    parameters[6].element = ferry_double_element();
+    parameters[6].access = FERRY_OVERWRITE;
+    parameters[6].name = "rr";
+    parameters[6].overlap = FERRY_OVERLAP_NONE;
+    parameters[7].element = ferry_double_element();
+    parameters[7].access = FERRY_OVERWRITE;
+    parameters[7].name = "largest";
+    parameters[7].overlap = FERRY_OVERLAP_NONE;
+    parameters[8].element = ferry_uint64_element();
+    parameters[8].access = FERRY_OVERWRITE;
+    parameters[8].name = "many";
+    parameters[8].overlap = FERRY_OVERLAP_NONE;
+    parameters[9].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_step";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_step_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 10;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_extent, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_extent_source(ferry_parameter parameters[7])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_extent(const short *x, uint64_t *scratch_, short *least_out_, short *most_out_, long long *total_out_, size_t n_, size_t x_count_)\n"
+        "{\n"
+        "    __shared__ short least_shared_[256];\n"
+        "    __shared__ short most_shared_[256];\n"
+        "    __shared__ long long total_shared_[256];\n"
+        "    __shared__ unsigned int last_[1];\n"
+        "    short least_r_ = 32767;\n"
+        "    short most_r_ = -32767 - 1;\n"
+        "    long long total_r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        short least_value_;\n"
+        "        short most_value_;\n"
+        "        long long total_value_;\n"
+        "        least_value_ = (int16_t)(x[i]);\n"
+        "        most_value_ = (int16_t)(x[x_count_ - 1 - i]);\n"
+        "        total_value_ = (int64_t)(x[i]);\n"
+        "        least_r_ = (short)(least_value_ < least_r_ \? least_value_ : least_r_);\n"
+        "        most_r_ = (short)(most_value_ > most_r_ \? most_value_ : most_r_);\n"
+        "        total_r_ = total_r_ + total_value_;\n"
+        "    }\n"
+        "    least_shared_[threadIdx.x] = least_r_;\n"
+        "    most_shared_[threadIdx.x] = most_r_;\n"
+        "    total_shared_[threadIdx.x] = total_r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            { const short v_ = least_shared_[threadIdx.x + half_]; least_r_ = (short)(v_ < least_r_ \? v_ : least_r_); }\n"
+        "            least_shared_[threadIdx.x] = least_r_;\n"
+        "            { const short v_ = most_shared_[threadIdx.x + half_]; most_r_ = (short)(v_ > most_r_ \? v_ : most_r_); }\n"
+        "            most_shared_[threadIdx.x] = most_r_;\n"
+        "            { const long long v_ = total_shared_[threadIdx.x + half_]; total_r_ = total_r_ + v_; }\n"
+        "            total_shared_[threadIdx.x] = total_r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0) {\n"
+        "        ((volatile short *)(scratch_ + 1 + 0 * gridDim.x))[blockIdx.x] = least_r_;\n"
+        "        ((volatile short *)(scratch_ + 1 + 1 * gridDim.x))[blockIdx.x] = most_r_;\n"
+        "        ((volatile long long *)(scratch_ + 1 + 2 * gridDim.x))[blockIdx.x] = total_r_;\n"
+        "        __threadfence();\n"
+        "        last_[0] = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
+        "    }\n"
+        "    __syncthreads();\n"
+        "    if (last_[0]) {\n"
+        "        __threadfence();\n"
+        "        least_r_ = 32767;\n"
+        "        most_r_ = -32767 - 1;\n"
+        "        total_r_ = 0;\n"
+        "        for (size_t b_ = threadIdx.x; b_ < gridDim.x; b_ += blockDim.x) {\n"
+        "            { const short v_ = ((volatile short *)(scratch_ + 1 + 0 * gridDim.x))[b_]; least_r_ = (short)(v_ < least_r_ \? v_ : least_r_); }\n"
+        "            { const short v_ = ((volatile short *)(scratch_ + 1 + 1 * gridDim.x))[b_]; most_r_ = (short)(v_ > most_r_ \? v_ : most_r_); }\n"
+        "            { const long long v_ = ((volatile long long *)(scratch_ + 1 + 2 * gridDim.x))[b_]; total_r_ = total_r_ + v_; }\n"
+        "        }\n"
+        "        least_shared_[threadIdx.x] = least_r_;\n"
+        "        most_shared_[threadIdx.x] = most_r_;\n"
+        "        total_shared_[threadIdx.x] = total_r_;\n"
+        "        for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "            __syncthreads();\n"
+        "            if (threadIdx.x < half_) {\n"
+        "                { const short v_ = least_shared_[threadIdx.x + half_]; least_r_ = (short)(v_ < least_r_ \? v_ : least_r_); }\n"
+        "                least_shared_[threadIdx.x] = least_r_;\n"
+        "                { const short v_ = most_shared_[threadIdx.x + half_]; most_r_ = (short)(v_ > most_r_ \? v_ : most_r_); }\n"
+        "                most_shared_[threadIdx.x] = most_r_;\n"
+        "                { const long long v_ = total_shared_[threadIdx.x + half_]; total_r_ = total_r_ + v_; }\n"
+        "                total_shared_[threadIdx.x] = total_r_;\n"
+        "            }\n"
+        "        }\n"
+        "        if (threadIdx.x == 0) {\n"
+        "            least_out_[0] = least_r_;\n"
+        "            most_out_[0] = most_r_;\n"
+        "            total_out_[0] = total_r_;\n"
+        "        }\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_extent(__global const short *x, __global uint64_t *scratch_, __global short *least_out_, __global short *most_out_, __global long *total_out_, ferry_size n_, ferry_size x_count_)\n"
+        "{\n"
+        "    __local short least_shared_[256];\n"
+        "    __local short most_shared_[256];\n"
+        "    __local long total_shared_[256];\n"
+        "    __local unsigned int last_[1];\n"
+        "    short least_r_ = 32767;\n"
+        "    short most_r_ = -32767 - 1;\n"
+        "    long total_r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        short least_value_;\n"
+        "        short most_value_;\n"
+        "        long total_value_;\n"
+        "        least_value_ = (int16_t)(x[i]);\n"
+        "        most_value_ = (int16_t)(x[x_count_ - 1 - i]);\n"
+        "        total_value_ = (int64_t)(x[i]);\n"
+        "        least_r_ = (short)(least_value_ < least_r_ \? least_value_ : least_r_);\n"
+        "        most_r_ = (short)(most_value_ > most_r_ \? most_value_ : most_r_);\n"
+        "        total_r_ = total_r_ + total_value_;\n"
+        "    }\n"
+        "    least_shared_[get_local_id(0)] = least_r_;\n"
+        "    most_shared_[get_local_id(0)] = most_r_;\n"
+        "    total_shared_[get_local_id(0)] = total_r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            { const short v_ = least_shared_[get_local_id(0) + half_]; least_r_ = (short)(v_ < least_r_ \? v_ : least_r_); }\n"
+        "            least_shared_[get_local_id(0)] = least_r_;\n"
+        "            { const short v_ = most_shared_[get_local_id(0) + half_]; most_r_ = (short)(v_ > most_r_ \? v_ : most_r_); }\n"
+        "            most_shared_[get_local_id(0)] = most_r_;\n"
+        "            { const long v_ = total_shared_[get_local_id(0) + half_]; total_r_ = total_r_ + v_; }\n"
+        "            total_shared_[get_local_id(0)] = total_r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0) {\n"
+        "        ((volatile __global short *)(scratch_ + 1 + 0 * get_num_groups(0)))[get_group_id(0)] = least_r_;\n"
+        "        ((volatile __global short *)(scratch_ + 1 + 1 * get_num_groups(0)))[get_group_id(0)] = most_r_;\n"
+        "        ((volatile __global long *)(scratch_ + 1 + 2 * get_num_groups(0)))[get_group_id(0)] = total_r_;\n"
+        "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
+        "        last_[0] = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
+        "    }\n"
+        "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    if (last_[0]) {\n"
+        "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
+        "        least_r_ = 32767;\n"
+        "        most_r_ = -32767 - 1;\n"
+        "        total_r_ = 0;\n"
+        "        for (size_t b_ = get_local_id(0); b_ < get_num_groups(0); b_ += get_local_size(0)) {\n"
+        "            { const short v_ = ((volatile __global short *)(scratch_ + 1 + 0 * get_num_groups(0)))[b_]; least_r_ = (short)(v_ < least_r_ \? v_ : least_r_); }\n"
+        "            { const short v_ = ((volatile __global short *)(scratch_ + 1 + 1 * get_num_groups(0)))[b_]; most_r_ = (short)(v_ > most_r_ \? v_ : most_r_); }\n"
+        "            { const long v_ = ((volatile __global long *)(scratch_ + 1 + 2 * get_num_groups(0)))[b_]; total_r_ = total_r_ + v_; }\n"
+        "        }\n"
+        "        least_shared_[get_local_id(0)] = least_r_;\n"
+        "        most_shared_[get_local_id(0)] = most_r_;\n"
+        "        total_shared_[get_local_id(0)] = total_r_;\n"
+        "        for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "            barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "            if (get_local_id(0) < half_) {\n"
+        "                { const short v_ = least_shared_[get_local_id(0) + half_]; least_r_ = (short)(v_ < least_r_ \? v_ : least_r_); }\n"
+        "                least_shared_[get_local_id(0)] = least_r_;\n"
+        "                { const short v_ = most_shared_[get_local_id(0) + half_]; most_r_ = (short)(v_ > most_r_ \? v_ : most_r_); }\n"
+        "                most_shared_[get_local_id(0)] = most_r_;\n"
+        "                { const long v_ = total_shared_[get_local_id(0) + half_]; total_r_ = total_r_ + v_; }\n"
+        "                total_shared_[get_local_id(0)] = total_r_;\n"
+        "            }\n"
+        "        }\n"
+        "        if (get_local_id(0) == 0) {\n"
+        "            least_out_[0] = least_r_;\n"
+        "            most_out_[0] = most_r_;\n"
+        "            total_out_[0] = total_r_;\n"
+        "        }\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 7 * sizeof(*parameters));
+    parameters[0].element = ferry_int16_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_uint64_element(); /* scratch_ */
+    parameters[1].access = FERRY_UPDATE;
+    parameters[2].element = ferry_int16_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "least";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_int16_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[3].name = "most";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_int64_element();
+    parameters[4].access = FERRY_OVERWRITE;
+    parameters[4].name = "total";
+    parameters[4].overlap = FERRY_OVERLAP_NONE;
+    parameters[5].element = ferry_size_element(); /* n_ */
+    parameters[6].element = ferry_size_element(); /* x_count_ */
+    source.name = "mylib_extent";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_extent_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 7;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_tally, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_tally_source(ferry_parameter parameters[7])
+{
+    static const char text[] =
+        "static __device__ void mylib_several_atomic_add_int32_(int *at_, int value_)\n"
+        "{\n"
+        "    atomicAdd((int *)at_, (int)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_max_uint32_(unsigned int *at_, unsigned int value_)\n"
+        "{\n"
+        "    atomicMax((unsigned int *)at_, (unsigned int)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_min_int64_(long long *at_, long long value_)\n"
+        "{\n"
+        "    atomicMin((long long *)at_, (long long)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_add_uint64_(unsigned long long *at_, unsigned long long value_)\n"
+        "{\n"
+        "    atomicAdd((unsigned long long *)at_, (unsigned long long)value_);\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_tally(const int *keys, int *counts, unsigned int *most, long long *least, unsigned long long *sums, size_t n_, size_t counts_count_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t k = (size_t)keys[i] % counts_count_;\n"
+        "        mylib_several_atomic_add_int32_(&counts[k], 1);\n"
+        "        mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);\n"
+        "        mylib_several_atomic_min_int64_(&least[k], -keys[i]);\n"
+        "        if (keys[i] > 10)\n"
+        "            mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static void mylib_several_atomic_add_int32_(volatile __global int *at_, int value_)\n"
+        "{\n"
+        "    atomic_add(at_, value_);\n"
+        "}\n"
+        "static void mylib_several_atomic_max_uint32_(volatile __global uint *at_, uint value_)\n"
+        "{\n"
+        "    atomic_max(at_, value_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_min_int64_(volatile __global long *at_, long value_)\n"
+        "{\n"
+        "    atom_min(at_, value_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_add_uint64_(volatile __global ulong *at_, ulong value_)\n"
+        "{\n"
+        "    atom_add(at_, value_);\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_tally(__global const int *keys, __global int *counts, __global uint *most, __global long *least, __global ulong *sums, ferry_size n_, ferry_size counts_count_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const size_t k = (size_t)keys[i] % counts_count_;\n"
+        "        mylib_several_atomic_add_int32_(&counts[k], 1);\n"
+        "        mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);\n"
+        "        mylib_several_atomic_min_int64_(&least[k], -keys[i]);\n"
+        "        if (keys[i] > 10)\n"
+        "            mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 7 * sizeof(*parameters));
+    parameters[0].element = ferry_int_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_int_element();
+    parameters[1].access = FERRY_UPDATE;
+    parameters[1].name = "counts";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_uint32_element();
+    parameters[2].access = FERRY_UPDATE;
+    parameters[2].name = "most";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_int64_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "least";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_uint64_element();
+    parameters[4].access = FERRY_UPDATE;
+    parameters[4].name = "sums";
+    parameters[4].overlap = FERRY_OVERLAP_NONE;
+    parameters[5].element = ferry_size_element(); /* n_ */
+    parameters[6].element = ferry_size_element(); /* counts_count_ */
+    source.name = "mylib_tally";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_tally_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 7;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_tally_floats, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_tally_floats_source(ferry_parameter parameters[6])
+{
+    static const char text[] =
+        "static __device__ void mylib_several_atomic_add_float32_(float *at_, float value_)\n"
+        "{\n"
+        "    atomicAdd((float *)at_, (float)value_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_min_float64_(double *at_, double value_)\n"
+        "{\n"
+        "    long long found_ = *(volatile long long *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const double old_ = __longlong_as_double(seen_);\n"
+        "        found_ = (long long)atomicCAS((unsigned long long *)at_, (unsigned long long)seen_, (unsigned long long)__double_as_longlong(value_ < old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_max_float32_(float *at_, float value_)\n"
+        "{\n"
+        "    int found_ = *(volatile int *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const float old_ = __int_as_float(seen_);\n"
+        "        found_ = (int)atomicCAS((unsigned int *)at_, (unsigned int)seen_, (unsigned int)__float_as_int(value_ > old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_add_float64_(double *at_, double value_)\n"
+        "{\n"
+        "    atomicAdd((double *)at_, (double)value_);\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_tally_floats(const int *keys, float *sums, double *least, double *total, size_t n_, size_t sums_count_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);\n"
+        "        mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);\n"
+        "        mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);\n"
+        "        mylib_several_atomic_add_float64_(&total[0], keys[i]);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static void mylib_several_atomic_add_float32_(volatile __global float *at_, float value_)\n"
+        "{\n"
+        "    uint found_ = *(volatile __global uint *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const float old_ = as_float(seen_);\n"
+        "        found_ = atomic_cmpxchg((volatile __global uint *)at_, seen_, as_uint(old_ + value_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_min_float64_(volatile __global double *at_, double value_)\n"
+        "{\n"
+        "    ulong found_ = *(volatile __global ulong *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const double old_ = as_double(seen_);\n"
+        "        found_ = atom_cmpxchg((volatile __global ulong *)at_, seen_, as_ulong(value_ < old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "static void mylib_several_atomic_max_float32_(volatile __global float *at_, float value_)\n"
+        "{\n"
+        "    uint found_ = *(volatile __global uint *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const float old_ = as_float(seen_);\n"
+        "        found_ = atomic_cmpxchg((volatile __global uint *)at_, seen_, as_uint(value_ > old_ || value_ != value_ \? value_ : old_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable\n"
+        "#pragma OPENCL EXTENSION cl_khr_int64_extended_atomics : enable\n"
+        "static void mylib_several_atomic_add_float64_(volatile __global double *at_, double value_)\n"
+        "{\n"
+        "    ulong found_ = *(volatile __global ulong *)at_, seen_;\n"
+        "    do {\n"
+        "        seen_ = found_;\n"
+        "        const double old_ = as_double(seen_);\n"
+        "        found_ = atom_cmpxchg((volatile __global ulong *)at_, seen_, as_ulong(old_ + value_));\n"
+        "    } while (found_ != seen_);\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_tally_floats(__global const int *keys, __global float *sums, __global double *least, __global double *total, ferry_size n_, ferry_size sums_count_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);\n"
+        "        mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);\n"
+        "        mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);\n"
+        "        mylib_several_atomic_add_float64_(&total[0], keys[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 6 * sizeof(*parameters));
+    parameters[0].element = ferry_int_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_UPDATE;
+    parameters[1].name = "sums";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_UPDATE;
+    parameters[2].name = "least";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_double_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "total";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    parameters[5].element = ferry_size_element(); /* sums_count_ */
+    source.name = "mylib_tally_floats";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_tally_floats_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 6;
+    return source;
+}
+
+/**
  * Destroys the kernels and empties the struct. Launches that are already queued still run. NULL has
  * no effect.
  */
@@ -3393,6 +4421,10 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->row_sum);
     ferry_kernel_destroy(&kernels->row_sum_into);
     ferry_kernel_destroy(&kernels->smooth);
+    ferry_kernel_destroy(&kernels->step);
+    ferry_kernel_destroy(&kernels->extent);
+    ferry_kernel_destroy(&kernels->tally);
+    ferry_kernel_destroy(&kernels->tally_floats);
     kernels->context = FERRY_NULL;
 }
 
@@ -3523,6 +4555,22 @@ mylib_several_create(ferry_context *context, mylib_several *out)
     if (status == FERRY_OK) {
         source = mylib_smooth_source(parameters);
         status = ferry_kernel_create(context, &source, &made.smooth);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_step_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.step);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_extent_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.extent);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_tally_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.tally);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_tally_floats_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.tally_floats);
     }
     if (status == FERRY_OK)
         *out = made;
@@ -4271,6 +5319,235 @@ ferry_float_buffer now, ferry_float_buffer kernel_of, ferry_float_buffer scale, 
     arguments_[7] = ferry_size_value(taken_);
     arguments_[8] = ferry_size_value(from_);
     return ferry_kernel_launch(kernels->smooth, ferry_grid_for(taken_ * columns, 256), stream, arguments_, 10);
+}
+
+/** The results of mylib_step(). */
+typedef struct mylib_step_results {
+    double rr; /**< the sum; 0 of no elements */
+    double largest; /**< the greatest; -(double)INFINITY of no elements */
+    uint64_t many; /**< the sum; 0 of no elements */
+} mylib_step_results;
+
+/**
+ * A step of conjugate gradients.
+ *
+ * Queues step on the stream, for every element of `x`, `r`, `p` and `w`. `x`, `r`, `p` and `w`
+ * must have equal counts. The value of `alpha` is its first element when the device runs the
+ * kernel. An array that is written must not overlap `alpha`. The same array may be passed several
+ * times. The launch refuses other overlaps with an array that is written.
+ * The work writes each result to the first element of its buffer, and the call does not wait for it.
+ * It is one launch.
+ * @return the same statuses as ferry_kernel_launch() and ferry_buffer_create();
+ *         FERRY_ERROR_OUT_OF_RANGE when the counts differ;
+ *         FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described, or a result overlaps
+ *         an argument.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_step_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer alpha, ferry_double_buffer x, ferry_double_buffer r, ferry_double_buffer p, ferry_double_buffer w, ferry_double_buffer rr, ferry_double_buffer largest, ferry_uint64_buffer many)
+{
+    ferry_uint64_buffer scratch_ = {FERRY_NULL};
+    ferry_argument arguments_[10];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(r) > n_)
+        n_ = ferry_double_count(r);
+    if (ferry_double_count(p) > n_)
+        n_ = ferry_double_count(p);
+    if (ferry_double_count(w) > n_)
+        n_ = ferry_double_count(w);
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_uint64_create(kernels->context, 1 + 3 * blocks_, FERRY_NULL, &scratch_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(alpha, 0, 1);
+    arguments_[1] = ferry_double_argument_range(x, 0, n_);
+    arguments_[2] = ferry_double_argument_range(r, 0, n_);
+    arguments_[3] = ferry_double_argument_range(p, 0, n_);
+    arguments_[4] = ferry_double_argument_range(w, 0, n_);
+    arguments_[5] = ferry_uint64_argument(scratch_);
+    arguments_[6] = ferry_double_argument_range(rr, 0, 1);
+    arguments_[7] = ferry_double_argument_range(largest, 0, 1);
+    arguments_[8] = ferry_uint64_argument_range(many, 0, 1);
+    arguments_[9] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->step, ferry_grid_for(blocks_ * 256, 256), stream, arguments_, 10);
+    ferry_uint64_destroy(&scratch_);
+    return status_;
+}
+
+/**
+ * A step of conjugate gradients.
+ *
+ * Does the same as mylib_step_into(), sets `*out` to the results, and blocks until that is
+ * done. If the call fails, `*out` is unchanged.
+ * @return the same statuses as mylib_step_into() and ferry_copy().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_step(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer alpha, ferry_double_buffer x, ferry_double_buffer r, ferry_double_buffer p, ferry_double_buffer w, mylib_step_results *out)
+{
+    ferry_double_buffer rr_view_ = {FERRY_NULL};
+    ferry_double_buffer largest_view_ = {FERRY_NULL};
+    ferry_uint64_buffer many_view_ = {FERRY_NULL};
+    ferry_uint64_buffer together_ = {FERRY_NULL};
+    uint64_t words_[3];
+    ferry_status status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
+
+    /* All results cross in one copy. */
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_reinterpret(together_.raw, 0, 1, &rr_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_reinterpret(together_.raw, 8, 1, &largest_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_uint64_reinterpret(together_.raw, 16, 1, &many_view_);
+    if (status_ == FERRY_OK)
+        status_ = mylib_step_into(kernels, stream, alpha, x, r, p, w, rr_view_, largest_view_, many_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_uint64_copy_to(together_, 0, 3, words_, FERRY_NULL);
+    if (status_ == FERRY_OK) {
+        memcpy(&out->rr, &words_[0], sizeof(out->rr));
+        memcpy(&out->largest, &words_[1], sizeof(out->largest));
+        memcpy(&out->many, &words_[2], sizeof(out->many));
+    }
+    ferry_double_destroy(&rr_view_);
+    ferry_double_destroy(&largest_view_);
+    ferry_uint64_destroy(&many_view_);
+    ferry_uint64_destroy(&together_);
+    return status_;
+}
+
+/** The results of mylib_extent(). */
+typedef struct mylib_extent_results {
+    int16_t least; /**< the least; 32767 of no elements */
+    int16_t most; /**< the greatest; -32767 - 1 of no elements */
+    int64_t total; /**< the sum; 0 of no elements */
+} mylib_extent_results;
+
+/**
+ * Queues extent on the stream, for the indices [0, count). All of `x` is passed. An array that is
+ * written must not overlap `x`. The same array may be passed several times. The launch refuses
+ * other overlaps with an array that is written.
+ * The work writes each result to the first element of its buffer, and the call does not wait for it.
+ * It is one launch.
+ * @return the same statuses as ferry_kernel_launch() and ferry_buffer_create();
+ *         FERRY_ERROR_OUT_OF_RANGE when an array is shorter than `count`;
+ *         FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described, or a result overlaps
+ *         an argument.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_extent_into(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_int16_buffer x, ferry_int16_buffer least, ferry_int16_buffer most, ferry_int64_buffer total)
+{
+    ferry_uint64_buffer scratch_ = {FERRY_NULL};
+    ferry_argument arguments_[7];
+    ferry_status status_;
+    size_t n_ = count, blocks_;
+
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_uint64_create(kernels->context, 1 + 3 * blocks_, FERRY_NULL, &scratch_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_int16_argument(x);
+    arguments_[6] = ferry_size_value(ferry_int16_count(x));
+    arguments_[1] = ferry_uint64_argument(scratch_);
+    arguments_[2] = ferry_int16_argument_range(least, 0, 1);
+    arguments_[3] = ferry_int16_argument_range(most, 0, 1);
+    arguments_[4] = ferry_int64_argument_range(total, 0, 1);
+    arguments_[5] = ferry_size_value(n_);
+    status_ = ferry_kernel_launch(kernels->extent, ferry_grid_for(blocks_ * 256, 256), stream, arguments_, 7);
+    ferry_uint64_destroy(&scratch_);
+    return status_;
+}
+
+/**
+ * Does the same as mylib_extent_into(), sets `*out` to the results, and blocks until that is
+ * done. If the call fails, `*out` is unchanged.
+ * @return the same statuses as mylib_extent_into() and ferry_copy().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_extent(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_int16_buffer x, mylib_extent_results *out)
+{
+    ferry_int16_buffer least_view_ = {FERRY_NULL};
+    ferry_int16_buffer most_view_ = {FERRY_NULL};
+    ferry_int64_buffer total_view_ = {FERRY_NULL};
+    ferry_uint64_buffer together_ = {FERRY_NULL};
+    uint64_t words_[3];
+    ferry_status status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
+
+    /* All results cross in one copy. */
+    if (status_ == FERRY_OK)
+        status_ = ferry_int16_reinterpret(together_.raw, 0, 1, &least_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_int16_reinterpret(together_.raw, 8, 1, &most_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_int64_reinterpret(together_.raw, 16, 1, &total_view_);
+    if (status_ == FERRY_OK)
+        status_ = mylib_extent_into(kernels, count, stream, x, least_view_, most_view_, total_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_uint64_copy_to(together_, 0, 3, words_, FERRY_NULL);
+    if (status_ == FERRY_OK) {
+        memcpy(&out->least, &words_[0], sizeof(out->least));
+        memcpy(&out->most, &words_[1], sizeof(out->most));
+        memcpy(&out->total, &words_[2], sizeof(out->total));
+    }
+    ferry_int16_destroy(&least_view_);
+    ferry_int16_destroy(&most_view_);
+    ferry_int64_destroy(&total_view_);
+    ferry_uint64_destroy(&together_);
+    return status_;
+}
+
+/**
+ * Counts by residue, in integers that change atomically.
+ *
+ * Queues tally on the stream, for every element of `keys`. All of `counts` is passed. All of
+ * `most` is passed. All of `least` is passed. All of `sums` is passed. An array that is written
+ * must not overlap `counts`, `most`, `least` or `sums`. The same array may be passed several
+ * times. The launch refuses other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_tally(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer keys, ferry_int_buffer counts, ferry_uint32_buffer most, ferry_int64_buffer least, ferry_uint64_buffer sums)
+{
+    ferry_argument arguments_[7];
+    size_t n_ = 0;
+
+    if (ferry_int_count(keys) > n_)
+        n_ = ferry_int_count(keys);
+    arguments_[0] = ferry_int_argument_range(keys, 0, n_);
+    arguments_[1] = ferry_int_argument(counts);
+    arguments_[2] = ferry_uint32_argument(most);
+    arguments_[3] = ferry_int64_argument(least);
+    arguments_[4] = ferry_uint64_argument(sums);
+    arguments_[6] = ferry_size_value(ferry_int_count(counts));
+    arguments_[5] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->tally, ferry_grid_for(n_, 256), stream, arguments_, 7);
+}
+
+/**
+ * Queues tally_floats on the stream, for every element of `keys`. All of `sums` is passed. All of
+ * `least` is passed. All of `total` is passed. An array that is written must not overlap `sums`,
+ * `least` or `total`. The same array may be passed several times. The launch refuses other
+ * overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_tally_floats(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer keys, ferry_float_buffer sums, ferry_double_buffer least, ferry_double_buffer total)
+{
+    ferry_argument arguments_[6];
+    size_t n_ = 0;
+
+    if (ferry_int_count(keys) > n_)
+        n_ = ferry_int_count(keys);
+    arguments_[0] = ferry_int_argument_range(keys, 0, n_);
+    arguments_[1] = ferry_float_argument(sums);
+    arguments_[2] = ferry_double_argument(least);
+    arguments_[3] = ferry_double_argument(total);
+    arguments_[5] = ferry_size_value(ferry_float_count(sums));
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->tally_floats, ferry_grid_for(n_, 256), stream, arguments_, 6);
 }
 
 FERRY_END_DECLS
