@@ -13,6 +13,7 @@
 #include "src/context_tuning.h"
 #include "src/convert/converter.h"
 #include "src/debug/debug.h"
+#include "src/kernel/host_threads.h"
 #include "src/kernel/kernel.h"
 #include "src/stream/event.h"
 #include "src/transfer/engine.h"
@@ -119,6 +120,15 @@ open_engine(ferry_context *context, const ferry_context_options *options,
         .file_trace = context->trace,
     };
     return ferryi_engine_create(&config, &context->engine);
+}
+
+static ferry_status
+open_host_threads(ferry_context *context, const struct ferryi_context_tuning *tuning)
+{
+    context->host_threads = ferryi_host_threads_new((size_t)tuning->host_threads, context);
+    return context->host_threads
+               ? FERRY_OK
+               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for the host threads");
 }
 
 static ferry_status
@@ -297,6 +307,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     FERRY_TRY(status, fail, open_engine(context, options, &tuning));
     FERRY_TRY(status, fail, open_converters(context));
     FERRY_TRY(status, fail, open_default_streams(context));
+    FERRY_TRY(status, fail, open_host_threads(context, &tuning));
     ferryi_after_fork_add(context);
     *out = context;
     return FERRY_OK;
@@ -441,6 +452,7 @@ context_end(ferry_context *context)
     for (int place = 1; place <= context->place_count; place++)
         if (wait_for_work(context, place) != FERRY_OK)
             ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: %s", ferry_last_error());
+    ferryi_host_threads_free(&context->host_threads);
     ferryi_kernels_close(context);
     report_and_kill_stores(context);
     ferryi_streams_close(context);

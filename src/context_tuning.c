@@ -54,6 +54,7 @@ static const struct key {
     {"emulated.peers", MEMBER(emulated_without_peers), true, switches, "yes or no", 0, UINT64_MAX},
     {"device.limit", MEMBER(device_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
     {"host.limit", MEMBER(host_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
+    {"host.threads", MEMBER(host_threads), false, counts, "a number", 1, 1024},
     {"pinned.limit", MEMBER(pinned_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
     {"cuda.batches", MEMBER(cuda_without_batches), true, switches, "yes or no", 0, UINT64_MAX},
 };

@@ -18,6 +18,7 @@ struct ferryi_context_tuning {
     uint64_t emulated_memory_bytes, emulated_latency_ns, emulated_bytes_per_second;
     uint64_t emulated_without_peers, cuda_without_batches;
     uint64_t device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
+    uint64_t host_threads;
 };
 
 /*

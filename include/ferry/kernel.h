@@ -169,6 +169,37 @@ FERRY_API ferry_grid ferry_call_grid(const ferry_call *call);
 FERRY_API void ferry_call_fail(const ferry_call *call, const char *message);
 
 /**
+ * A part of a host function, see ferry_call_parallel(): the items [first, first + count). It is a
+ * watching callback, which may also call the functions whose names begin with ferry_call_.
+ */
+typedef ferry_status ferry_part_function(size_t first, size_t count, void *user);
+
+/**
+ * Runs parts of a host function on the host threads of the context, and returns when all are done.
+ * The calling thread runs parts as well.
+ *
+ * Part k has the items from k * grain on. Every part has `grain` items, except that the last one
+ * may have fewer. So the parts do not depend on the number of threads. They run in any order and at
+ * the same time, each in one call of `run`.
+ *
+ * The threads start at the first call with two parts or more, and stay until the context ends. The
+ * key host.threads of docs/tuning.md sets their number. With one thread, inside a part, and in the
+ * child of a fork, the calling thread runs the parts in order.
+ *
+ * If parts fail, the call returns the status of the first one in their order, with the message that
+ * it set, and parts after it may not run.
+ * @param call the call that the host function received, in that function or in a part
+ * @param count number of items; 0 is allowed, and then `run` is not called
+ * @param grain number of items of a part. A part should take ten microseconds or more
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`call` or `run` is NULL, or `grain` is 0); the
+ *         status of a part; FERRY_ERROR_INVALID_STATE (a part forked, and this is the child).
+ * Threads: that of the host function, or of a part.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_call_parallel(const ferry_call *call, size_t count,
+                                                           size_t grain, ferry_part_function *run,
+                                                           void *user);
+
+/**
  * Kind of a kernel's code: a language, or the result of a compiler. Devices of CUDA and
  * of OpenCL run code; other kinds are checked and otherwise ignored. The meaning of a value never
  * changes.

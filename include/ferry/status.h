@@ -93,11 +93,11 @@ typedef enum ferry_log_level {
  * hold on the thread of the callback, for objects of every context. docs/concepts.md explains them.
  *
  * Watching callbacks are ferry_log_callback, ferry_trace_callback, keep_going of
- * ferry_copy_options, ferry_convert_function, ferry_host_function, and both functions of
- * ferry_pool_backend. They may query, convert plain arrays, and add and remove owners except the
- * last. They may also open and close scopes and leases, and allocate and free blocks, if this
- * requires no copy, wait or new memory. Any other call fails with FERRY_ERROR_INVALID_STATE. So do
- * calls in callbacks inside a watching callback.
+ * ferry_copy_options, ferry_convert_function, ferry_host_function, ferry_part_function, and both
+ * functions of ferry_pool_backend. They may query, convert plain arrays, and add and remove owners
+ * except the last. They may also open and close scopes and leases, and allocate and free blocks, if
+ * this requires no copy, wait or new memory. Any other call fails with FERRY_ERROR_INVALID_STATE.
+ * So do calls in callbacks inside a watching callback.
  *
  * Working callbacks are ferry_buffer_visit, ferry_block_visit, ferry_file_work, keep_going of
  * ferry_file_pipeline_options, on_release of ferry_wrap_options, and ferry_pool_shortage. They may

@@ -6,6 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "src/base/base.h"
 
 #define PATH_BYTES 4096
 
@@ -132,6 +135,32 @@ ferryi_machine_quota(const char *root)
         return 0;
     unsigned whole = (unsigned)least;
     return whole + (least > whole);
+}
+
+/* -- jobs -------------------------------------------------------------------------------------- */
+
+const char *
+ferryi_machine_rank(bool of_mpi)
+{
+    /* A launcher that runs inside another one sets the earlier variables. Slurm sets the last one
+     * also for the script of a batch job. */
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",   "PMI_RANK",
+                                            "MV2_COMM_WORLD_RANK",  "PALS_RANKID", "SLURM_PROCID"};
+    size_t count = sizeof(variables) / sizeof(variables[0]) - of_mpi;
+    for (size_t i = 0; i < count; i++) {
+        const char *rank = ferryi_getenv(variables[i]);
+        if (rank && *rank && strlen(rank) < 16 && strspn(rank, "0123456789") == strlen(rank))
+            return rank;
+    }
+    return NULL;
+}
+
+bool
+ferryi_machine_is_unbound(void)
+{
+    cpu_set_t allowed;
+    return sched_getaffinity(0, sizeof(allowed), &allowed) != 0 ||
+           CPU_COUNT(&allowed) >= (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 /* -- links ------------------------------------------------------------------------------------- */

@@ -14,6 +14,12 @@
  * 2. */
 unsigned ferryi_machine_quota(const char *root);
 
+/* Returns the rank of this process in its job as text, from the variables that launchers set, or
+ * NULL. If `of_mpi` is true, ignores variables that are also set for programs without MPI. */
+const char *ferryi_machine_rank(bool of_mpi);
+/* Returns whether this thread may run on all processors of the machine. */
+bool ferryi_machine_is_unbound(void);
+
 /* Returns the bandwidth of a device's PCI link in bytes per second in one direction, or 0 if it is
  * unknown. The result assumes the link's full speed, because an idle link reports a lower speed.
  * `address` is a PCI address such as "0000:01:00.0". */

@@ -11,25 +11,11 @@
 #include <unistd.h>
 
 #include "src/base/fork.h"
+#include "src/base/machine.h"
 
 #define PID_BYTES 24
 
 /* -- names ------------------------------------------------------------------------------------- */
-
-/* Returns the rank of this process in its job as text. A launcher that runs inside another one sets
- * the earlier variables of the list. */
-static const char *
-rank_of_process(void)
-{
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",   "PMI_RANK",
-                                            "MV2_COMM_WORLD_RANK",  "PALS_RANKID", "SLURM_PROCID"};
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        const char *rank = ferryi_getenv(variables[i]);
-        if (rank && *rank && strlen(rank) < 16 && strspn(rank, "0123456789") == strlen(rank))
-            return rank;
-    }
-    return "0";
-}
 
 /* Returns whether the name is that of a pipe, a terminal or another file that is not regular. All
  * processes write to such a file. */
@@ -64,7 +50,7 @@ expand(const char *pattern, const char *pid, const char *rank, char *name, bool 
 char *
 ferryi_output_name(const char *pattern)
 {
-    const char *rank = rank_of_process();
+    const char *found = ferryi_machine_rank(false), *rank = found ? found : "0";
     const size_t own = sizeof(".rank") + sizeof(".pid") + (size_t)2 * PID_BYTES;
     char pid[PID_BYTES], *name = malloc(strlen(pattern) * PID_BYTES + own);
     bool has_pid, has_rank;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/kernel/call.h"
 
+#include "src/kernel/host_threads.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -55,6 +57,21 @@ ferry_call_grid(const ferry_call *call)
 void
 ferry_call_fail(const ferry_call *call, const char *message)
 {
+    char *part = ferryi_host_threads_text;
     if (call && message)
-        snprintf(call->text, FERRYI_CALL_TEXT_BYTES, "%s", message);
+        snprintf(part ? part : call->text, FERRYI_CALL_TEXT_BYTES, "%s", message);
+}
+
+ferry_status
+ferry_call_parallel(const ferry_call *call, size_t count, size_t grain, ferry_part_function *run,
+                    void *user)
+{
+    if (!call || !run || grain == 0)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "run parts of a host function: %s",
+                           !call  ? "the call is NULL"
+                           : !run ? "run is NULL"
+                                  : "grain is 0; pass the number of items of a part");
+    struct ferryi_parts parts = {.count = count, .grain = grain, .run = run, .user = user};
+    char *part = ferryi_host_threads_text;
+    return ferryi_host_threads_run(call->threads, &parts, part ? part : call->text);
 }

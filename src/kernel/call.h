@@ -22,6 +22,7 @@ struct ferryi_call_argument {
 
 struct ferry_call {
     ferry_grid grid;
+    struct ferryi_host_threads *threads; /* the host threads of the context */
     const struct ferryi_call_argument *arguments;
     size_t count;
     char *text; /* buffer of FERRYI_CALL_TEXT_BYTES bytes; contains "" until the host function calls

@@ -165,6 +165,7 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_ho
     call->uses = (struct ferryi_body_use *)(void *)(block + l.uses);
     call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
     call->call.grid = *plan->grid;
+    call->call.threads = plan->kernel->context->host_threads;
     call->call.count = plan->count;
     call->call.arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments);
     ferry_status status = copy_arguments(plan, block, &l);

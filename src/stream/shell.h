@@ -122,6 +122,8 @@ struct ferry_context {
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;
 
+    struct ferryi_host_threads *host_threads; /* src/kernel/host_threads.h */
+
     /* Worker threads, which run asynchronous calls. Each worker thread is started when it is first
      * needed. See src/buffer/worker.c. */
     struct ferryi_workers_mutex worker_mutex;
