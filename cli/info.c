@@ -21,7 +21,7 @@ static const char usage_text[] =
     "usage: ferry info [-j] [-d DEVICES] [-o FILE]\n\n"
     "Prints versions and, for every place where a buffer can have a replica, what it is, its "
     "memory and what it can do.\n\n"
-    "  -d, --device DEVICES  a list such as host, emulated:2, cuda or cuda:0,cuda:1;\n"
+    "  -d, --device DEVICES  a list such as host, emulated:2, opencl or cuda:0,cuda:1;\n"
     "                        default: FERRY_DEVICE, else every CUDA device, else host\n"
     "  -j, --json            as JSON\n"
     "  -o, --output FILE     write to FILE\n"
@@ -341,6 +341,7 @@ write_place(struct json *json, int place, const ferry_place_info *info,
     json_bool(json, "coherent", info->coherent);
     json_number_or_null(json, "architecture", info->architecture);
     json_number_or_null(json, "driver_version", info->driver_version);
+    json_string(json, "target", *info->target ? info->target : NULL);
     json_number(json, "capability_bits", info->capabilities);
     json_open(json, "capabilities", '[');
     for (size_t i = 0; i < CAPABILITY_COUNT; i++) {

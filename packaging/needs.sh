@@ -147,6 +147,24 @@ want_peers() {
     fi
 }
 
+# PoCL is OpenCL on the processor. The check of our declarations needs the headers.
+missing_opencl() {
+    ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1 || printf 'pocl-opencl-icd '
+    ls /usr/lib/*/libOpenCL.so.1 /usr/lib64/libOpenCL.so.1 2>/dev/null | grep -q . || printf 'ocl-icd-libopencl1 '
+    [ -e /usr/include/CL/cl_ext.h ] || printf 'opencl-headers '
+}
+
+# Without it, the tests of OpenCL are skipped.
+want_opencl() {
+    missing=$(missing_opencl)
+    [ -n "$missing" ] || return 0
+    # shellcheck disable=SC2086
+    if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; } && (install_packages $missing); then
+        return 0
+    fi
+    say "    (going on without $missing: tests of OpenCL are skipped)"
+}
+
 # Twice, because what clang still needs may be known only once it is there.
 need() {
     for _ in 1 2; do

@@ -65,6 +65,8 @@ fixture_open(fixture *f, const ferry_context_options *options)
     OK(ferry_context_get_place_info(f->context, 1, &info));
     f->coherent = info.coherent;
     f->takes_pageable = f->context->devices[1]->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE;
+    f->registers = (f->context->devices[1]->capabilities & FERRY_CAN_PIN) &&
+                   !(f->context->devices[1]->capabilities & FERRYI_DEVICE_NO_REGISTER);
     f->seed = 1;
     if (f->coherent)
         f->pinned = malloc(PINNED_BYTES);

@@ -46,6 +46,7 @@ typedef struct fixture {
     bool coherent; /* whether the devices share the host's memory */
     /* Whether the device copies long pageable memory directly, without the staging ring. */
     bool takes_pageable;
+    bool registers;       /* whether the device page-locks memory of the program */
     ferry_stream *stream; /* the default stream of place 1 */
     /* Number of logged errors that the test has not checked yet; teardown fails unless it is 0. */
     unsigned errors;

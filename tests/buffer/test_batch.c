@@ -675,9 +675,7 @@ test_registered_memory_goes_straight(void **state)
 {
     fixture *f = *state;
     enum { BYTES = COUNT * sizeof(int32_t) };
-    ferry_place_info info;
-    OK(ferry_context_get_place_info(f->context, 1, &info));
-    if (!(info.capabilities & FERRY_CAN_PIN))
+    if (!f->registers)
         return;
     int32_t *memory = aligned_alloc(4096, (BYTES + 4095) / 4096 * 4096), elsewhere[10] = {0};
     assert_non_null(memory);

@@ -108,8 +108,13 @@ test_streams_check_their_arguments(void **state)
     /* This stream handle does not come from a driver. It points to memory that does not look like a
      * stream of any device, so the call must be refused. */
     void *stranger[64] = {0};
-    FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
-    assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));
+    ferry_place_info info;
+    OK(ferry_context_get_place_info(f->context, 1, &info));
+    /* Drivers of OpenCL do not survive a handle that is no queue. */
+    if (info.language != FERRY_LANGUAGE_OPENCL) {
+        FAILS(INVALID, ferry_stream_wrap(f->context, 1, stranger, &out));
+        assert_non_null(strstr(ferry_last_error(), "wrap a stream of"));
+    }
     assert_ptr_equal(out, SENTINEL);
     assert_null(ferry_stream_native(NULL));
     assert_int_equal(ferry_stream_place(NULL), -1);

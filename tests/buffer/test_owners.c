@@ -65,7 +65,7 @@ open_owned(struct owned *o)
     o->stream = ferry_context_stream(o->context, 1);
     OK(ferry_context_get_place_info(o->context, 1, &info));
     o->calls = info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION;
-    o->apart = strcmp(info.kind, "emulated") == 0;
+    o->apart = o->context->devices[1]->capabilities & FERRYI_DEVICE_CALLS_APART;
 }
 
 static void

@@ -47,7 +47,7 @@ static void
 test_a_copy_turns_pinned_after_its_crossings(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     ferry_buffer *x = make_ints(f, COUNT);
     for (int round = 1; round <= PINS_IN; round++) {
@@ -89,7 +89,7 @@ static void
 test_downloads_count_too(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     ferry_buffer *x = make_ints(f, COUNT);
     write_counting(f, x, 1, 0, COUNT, 0);
@@ -131,7 +131,7 @@ static void
 test_a_batch_is_one_crossing(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     ferry_buffer *sources[2] = {make_ints(f, COUNT), make_ints(f, COUNT)},
                  *up = make_ints(f, 2 * COUNT), *down = make_ints(f, 2 * COUNT);
@@ -187,7 +187,7 @@ static void
 test_what_does_not_turn_pinned(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     size_t small = 64 * KIB / sizeof(int);
     ferry_buffer *x = make_ints(f, small), *y = make_ints(f, COUNT);
@@ -224,7 +224,7 @@ static void
 test_the_limit_and_pressure(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     size_t bytes = COUNT * sizeof(int);
     reopen(f, (ferry_context_options){.pin_after = 2, .pinned_bytes_limit = 8 * bytes});
@@ -264,7 +264,7 @@ static void
 test_memory_is_unlocked_before_it_goes_back(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     reopen(f, (ferry_context_options){.pin_after = 1});
     for (int round = 0; round < 20; round++) {
@@ -294,7 +294,7 @@ test_copies_of_registered_memory_go_straight(void **state)
     assert_non_null(back);
     for (size_t i = 0; i < COUNT; i++)
         memory[i] = (int)i + 3;
-    if (f->coherent) {
+    if (!f->registers) {
         FAILS(FERRY_ERROR_UNSUPPORTED, ferry_context_register_host(f->context, memory, bytes));
         FAILS(FERRY_ERROR_INVALID_ARGUMENT, ferry_context_unregister_host(f->context, memory));
         free(memory);
@@ -340,7 +340,7 @@ static void
 test_a_wrap_of_registered_memory(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     size_t bytes = COUNT * sizeof(int);
     int *memory = take_pages(bytes);
@@ -395,7 +395,7 @@ static void
 test_memory_in_use_stays_registered(void **state)
 {
     fixture *f = *state;
-    if (f->coherent)
+    if (!f->registers)
         return;
     size_t count = 3 << 20; /* 12 MiB, which are copied in several parts */
     int *memory = take_pages(count * sizeof(int));

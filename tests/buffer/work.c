@@ -370,7 +370,8 @@ is_lazy(fixture *f)
 bool
 runs_apart(fixture *f)
 {
-    return is_kind(f, "emulated") || (is_kind(f, "cuda") && !fakecuda_is_lazy());
+    return is_kind(f, "emulated") || (is_kind(f, "cuda") && !fakecuda_is_lazy()) ||
+           (is_kind(f, "opencl") && (device_of(f, 1)->capabilities & FERRYI_DEVICE_CALLS_APART));
 }
 
 ferry_stream *

@@ -4,6 +4,9 @@
  * Checks that generated kernels compute correct results on a device. With the argument "check", the
  * program compiles every generated CUDA source with NVRTC and launches nothing. It then exits with
  * status 77 if NVRTC is not installed.
+ *
+ * With COUNT_LAUNCHES, checks that every kernel ran as code of the device, and none as a host
+ * function. It then exits with status 77 if there is no such device.
  */
 
 #include <math.h>
@@ -15,6 +18,9 @@
 
 #include "mylib/several_kernels.h"
 #include "tests/support/fakecuda.h"
+#ifdef COUNT_LAUNCHES
+#include "tests/gen/count_launches.h"
+#endif
 
 enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
 
@@ -629,6 +635,38 @@ test_constants(ferry_context *context, const mylib_several *kernels)
     ferry_double_destroy(&x);
 }
 
+static void
+test_all(ferry_context *context, const mylib_several *kernels)
+{
+    test_maps(context, kernels);
+    test_structs(context, kernels);
+    test_reductions(context, kernels);
+    test_functions(context, kernels);
+    test_stencils(context, kernels);
+    test_whole_arrays(context, kernels);
+    test_scattering(context, kernels);
+    test_counts(context, kernels);
+    test_stencil_with_table(context, kernels);
+    test_results(context, kernels);
+    test_extents(context, kernels);
+    test_atomics(context, kernels);
+    test_overlaps(context, kernels);
+    test_whole_overlaps(context, kernels);
+    test_constants(context, kernels);
+}
+
+#ifdef COUNT_LAUNCHES
+static void
+test_counted(ferry_context *context, const mylib_several *kernels)
+{
+    count_launches_begin(context);
+    test_all(context, kernels);
+    const struct launch_counts counts = count_launches_end();
+    printf("%u launches of code, %u of host functions\n", counts.launches, counts.host_functions);
+    EXPECT(counts.launches > 0 && counts.host_functions == 0);
+}
+#endif
+
 int
 main(int argc, char **argv)
 {
@@ -637,25 +675,21 @@ main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "check") == 0)
         return check_sources();
     register_entries();
-    MUST(ferry_context_create(NULL, &context));
-    MUST(mylib_several_create(context, &kernels));
-    if (failures == 0) {
-        test_maps(context, &kernels);
-        test_structs(context, &kernels);
-        test_reductions(context, &kernels);
-        test_functions(context, &kernels);
-        test_stencils(context, &kernels);
-        test_whole_arrays(context, &kernels);
-        test_scattering(context, &kernels);
-        test_counts(context, &kernels);
-        test_stencil_with_table(context, &kernels);
-        test_results(context, &kernels);
-        test_extents(context, &kernels);
-        test_atomics(context, &kernels);
-        test_overlaps(context, &kernels);
-        test_whole_overlaps(context, &kernels);
-        test_constants(context, &kernels);
+#ifdef COUNT_LAUNCHES
+    if (ferry_context_create(NULL, &context) == FERRY_ERROR_NO_DEVICE) {
+        printf("skipped: %s\n", ferry_last_error());
+        return SKIPPED;
     }
+#else
+    MUST(ferry_context_create(NULL, &context));
+#endif
+    MUST(mylib_several_create(context, &kernels));
+    if (failures == 0)
+#ifdef COUNT_LAUNCHES
+        test_counted(context, &kernels);
+#else
+        test_all(context, &kernels);
+#endif
     mylib_several_destroy(&kernels);
     mylib_several_destroy(&kernels);
     mylib_several_destroy(NULL);

@@ -3,8 +3,8 @@
 #define FERRYI_OPENCL_ABI_H
 
 /*
- * Declarations of the parts of OpenCL that Ferry uses. They replace the headers <CL/cl.h> and
- * <CL/cl_ext.h>, so that the library is built without them. tests/device/check_opencl_abi.c
+ * Declarations of the parts of OpenCL that Ferry uses. They replace the headers of
+ * OpenCL, so that the library is built without them. tests/device/check_opencl_abi.c
  * compares them with the real headers.
  *
  * The loader library libOpenCL.so.1 exports the functions of OpenCL. Functions of extensions differ
