@@ -12,8 +12,8 @@
 
 /* -- functions with other parameters ----------------------------------------------------------- */
 
-/* The library's functions that the functions below call. A process loads one library. */
-static struct {
+/* The library's functions that the functions below call. A process uses one library. */
+static struct functions {
 #define MEMBER(member, name, result, parameters) __typeof__(result)(*name) parameters;
     FERRYI_HIP_OTHER(MEMBER)
 #undef MEMBER
@@ -151,26 +151,30 @@ static const unsigned int attributes[FERRYI_GPU_ATTRIBUTE_COUNT] = {
 };
 
 /* Keeps the library's functions whose parameters differ, and puts the functions above in their
- * place. A function that the library lacks stays NULL. */
+ * place. A function that the library lacks stays NULL. Another library than HIP's changes nothing.
+ */
 static void
 adapt(void *library, struct ferryi_gpu_driver *driver)
 {
+    struct functions found = {.hipPointerGetAttribute = driver->pointer_attribute,
+                              .hipModuleLaunchKernel = driver->launch};
     void *address;
 #define TAKE(name)                                                                                 \
     address = ferryi_library_symbol(library, #name);                                               \
-    memcpy(&hip.name, &address, sizeof(address));
+    memcpy(&found.name, &address, sizeof(address));
 #define TAKE_OTHER(member, name, result, parameters)                                               \
-    TAKE(name) driver->member = hip.name ? (member) : NULL;
+    TAKE(name) driver->member = found.name ? (member) : NULL;
 #define TAKE_OWN(name, result, parameters) TAKE(name)
     FERRYI_HIP_OTHER(TAKE_OTHER)
     FERRYI_HIP_OWN(TAKE_OWN)
 #undef TAKE
 #undef TAKE_OTHER
 #undef TAKE_OWN
+    if (!driver->init || !found.hipGetDeviceProperties)
+        return;
+    hip = found;
     driver->copy_peer_2d = hip.hipMemcpy2DAsync ? copy_peer_2d : NULL;
-    hip.hipPointerGetAttribute = driver->pointer_attribute;
     driver->pointer_attribute = hip.hipPointerGetAttribute ? pointer_attribute : NULL;
-    hip.hipModuleLaunchKernel = driver->launch;
     driver->launch = hip.hipModuleLaunchKernel ? launch : NULL;
     if (!driver->host_call && hip.hipStreamAddCallback)
         driver->host_call = host_call;
