@@ -316,16 +316,19 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_launch(ferry_kernel *kernel,
 FERRY_API void ferry_kernel_destroy(ferry_kernel **kernel);
 
 /**
- * Compiles CUDA source to PTX, and compares its entry point with the description. Needs no device
- * and no context, and caches nothing. Blocks until the compiler is done.
- * @param target compute capability to compile for, such as "sm_90" or "compute_90"; NULL means
- *         "sm_75". For one that is newer than NVRTC knows, it compiles for the newest that it does.
- *         An architecture in the options of the source overrides it
- * @return FERRY_OK; FERRY_ERROR_COMPILE; FERRY_ERROR_UNSUPPORTED (NVRTC is not installed or too new
- *         for the target; `target` has a letter, such as "sm_90a", which belongs into the options;
- * or it is not of CUDA, such as "gfx90a"); FERRY_ERROR_INVALID_ARGUMENT (also for a malformed code
- * or target, no CUDA source, no entry point of the kernel's name, or another number of parameters);
- * FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
+ * Compiles CUDA source to PTX, and compares its entry point with the description. For a target of
+ * HIP, compiles HIP source, or CUDA source if there is none, in a child of the process, and
+ * compares only the name. Needs no device and no context, and caches nothing. Blocks until the
+ * compiler is done.
+ * @param target compute capability to compile for, such as "sm_90" or "compute_90", or a target of
+ *         HIP, such as "gfx90a"; NULL means "sm_75". For a compute capability that is newer than
+ *         NVRTC knows, it compiles for the newest that it does. An architecture in the options of
+ *         CUDA source overrides it
+ * @return FERRY_OK; FERRY_ERROR_COMPILE; FERRY_ERROR_UNSUPPORTED (the compiler is not installed, or
+ *         does not know the target; or `target` has a letter, such as "sm_90a", which belongs into
+ *         the options); FERRY_ERROR_INVALID_ARGUMENT (also for a malformed code or target, no such
+ *         source, no entry point of the kernel's name, or another number of parameters);
+ *         FERRY_ERROR_WRONG_TYPE; FERRY_ERROR_OUT_OF_MEMORY. Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check(const ferry_kernel_source *source,
                                                           const char *target);

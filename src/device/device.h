@@ -361,7 +361,7 @@ typedef struct ferryi_device_kind {
 } ferryi_device_kind;
 
 extern const ferryi_device_kind ferryi_host_kind, ferryi_emulated_kind, ferryi_cuda_kind,
-    ferryi_opencl_kind;
+    ferryi_hip_kind, ferryi_opencl_kind;
 
 /* Adds a kind of device to the registry (devices.c). The registry has no lock, so only tests call
  * this function, and only before they create their first context. The built-in kinds are always
@@ -372,7 +372,8 @@ void ferryi_device_register(const ferryi_device_kind *kind);
 const ferryi_device_kind *ferryi_device_compiler(ferry_language language);
 
 /* Parses a list such as "emulated:2" or "cuda:0,cuda:1" and opens its devices. If `spec` is NULL,
- * opens the best CUDA device, or the host device if there is no CUDA device, and logs the choice.
+ * opens the first device of the first kind that has one, in the order cuda, hip, host, and logs the
+ * choice.
  * On failure, no device stays open. */
 #define FERRYI_DEVICES_MAX 15
 ferry_status ferryi_devices_open(const char *spec, const struct ferryi_device_config *config,

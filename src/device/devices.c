@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 /*
@@ -17,8 +18,12 @@
 #define ALL        (-2)
 
 static const ferryi_device_kind *kinds[KINDS_MAX] = {&ferryi_host_kind, &ferryi_emulated_kind,
-                                                     &ferryi_cuda_kind, &ferryi_opencl_kind};
-static size_t kind_count = 4;
+                                                     &ferryi_cuda_kind, &ferryi_hip_kind,
+                                                     &ferryi_opencl_kind};
+static size_t kind_count = 5;
+
+/* The kinds that are chosen without being named, the best one first. */
+static const ferryi_device_kind *const best_kinds[] = {&ferryi_cuda_kind, &ferryi_hip_kind};
 
 void
 ferryi_device_register(const ferryi_device_kind *kind)
@@ -216,16 +221,27 @@ open_all(struct opening *opening, const ferryi_device_kind *kind)
 }
 
 static ferry_status
+refuse_kind(const struct opening *opening, const struct entry *entry)
+{
+    char names[256] = "";
+    size_t length = 0;
+    for (size_t i = 0; i < kind_count && length < sizeof(names); i++)
+        length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
+                                   i == 0               ? ""
+                                   : i + 1 < kind_count ? ", "
+                                                        : " and ",
+                                   kinds[i]->name);
+    return ferryi_fail(FERRY_ERROR_NO_DEVICE,
+                       "open devices \"%s\": there is no kind of device called \"%.*s\", only %s",
+                       opening->spec, (int)entry->name_length, entry->name, names);
+}
+
+static ferry_status
 open_entry(struct opening *opening, const struct entry *entry)
 {
     const ferryi_device_kind *kind = find_kind(entry->name, entry->name_length);
     if (!kind)
-        return ferryi_fail(FERRY_ERROR_NO_DEVICE,
-                           "open devices \"%s\": there is no kind of device called \"%.*s\", only "
-                           "%s, %s, %s and %s",
-                           opening->spec, (int)entry->name_length, entry->name,
-                           ferryi_host_kind.name, ferryi_emulated_kind.name, ferryi_cuda_kind.name,
-                           ferryi_opencl_kind.name);
+        return refuse_kind(opening, entry);
     if (kind->made_up)
         return open_made_up(opening, kind, entry->number == UNNUMBERED ? 1 : entry->number);
     if (entry->number == ALL)
@@ -279,21 +295,30 @@ open_list(struct opening *opening)
     return status;
 }
 
+/* Opens the first device of the best kind that has one. The reason for using the host device is the
+ * failure of a driver that exists; without one, it is the failure of the best kind. */
 static ferry_status
 open_best(struct opening *opening)
 {
     const struct ferryi_log *log = &opening->config->log;
-    opening->spec = ferryi_cuda_kind.name;
-    ferry_status status = open_real(opening, &ferryi_cuda_kind, 0);
-    if (status == FERRY_OK) {
-        ferryi_log(log, FERRY_LOG_INFO, "using %s:0, %s", ferryi_cuda_kind.name,
-                   opening->devices[0]->properties.name);
-        return FERRY_OK;
+    struct ferryi_kept_error why;
+    bool has_driver = false;
+    for (size_t i = 0; i < sizeof(best_kinds) / sizeof(best_kinds[0]); i++) {
+        opening->spec = best_kinds[i]->name;
+        ferry_status status = open_real(opening, best_kinds[i], 0);
+        if (status == FERRY_OK) {
+            ferryi_log(log, FERRY_LOG_INFO, "using %s:0, %s", best_kinds[i]->name,
+                       opening->devices[0]->properties.name);
+            return FERRY_OK;
+        }
+        if (i == 0 || (status != FERRY_ERROR_NO_DEVICE && !has_driver))
+            ferryi_last_error_keep(&why);
+        has_driver |= status != FERRY_ERROR_NO_DEVICE;
     }
-    /* If a driver exists but fails, a warning is logged. A machine without a
-     * driver is logged only as information. */
-    ferryi_log(log, status == FERRY_ERROR_NO_DEVICE ? FERRY_LOG_INFO : FERRY_LOG_WARNING,
-               "using the host device: %s", ferry_last_error());
+    /* A machine without a driver is logged only as information. */
+    ferryi_last_error_restore(&why);
+    ferryi_log(log, has_driver ? FERRY_LOG_WARNING : FERRY_LOG_INFO, "using the host device: %s",
+               ferry_last_error());
     opening->spec = ferryi_host_kind.name;
     return open_real(opening, &ferryi_host_kind, 0);
 }

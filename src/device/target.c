@@ -19,15 +19,23 @@ ferryi_cuda_target_read(const char *text, struct ferryi_cuda_target *out)
     return !out->letter || ((out->letter == 'a' || out->letter == 'f') && !text[digits + 1]);
 }
 
+bool
+ferryi_target_is_of(ferry_language language, const char *target)
+{
+    struct ferryi_cuda_target cuda;
+    if (language == FERRY_LANGUAGE_CUDA)
+        return ferryi_cuda_target_read(target, &cuda);
+    return language != FERRY_LANGUAGE_HIP || (strncmp(target, "gfx", 3) == 0 && target[3]);
+}
+
 ferry_status
 ferryi_target_check(ferry_language language, const char *target)
 {
-    struct ferryi_cuda_target cuda;
-    if (language == FERRY_LANGUAGE_CUDA && !ferryi_cuda_target_read(target, &cuda))
+    if (language == FERRY_LANGUAGE_CUDA && !ferryi_target_is_of(language, target))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "the target \"%s\" is none of CUDA, such as \"sm_90\" or \"compute_90\"",
                            target);
-    if (language == FERRY_LANGUAGE_HIP && (strncmp(target, "gfx", 3) != 0 || !target[3]))
+    if (language == FERRY_LANGUAGE_HIP && !ferryi_target_is_of(language, target))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "the target \"%s\" is none of HIP, such as \"gfx90a\"", target);
     if (!*target)

@@ -20,6 +20,8 @@ struct ferryi_cuda_target {
 /* Reads a target such as "sm_90", "compute_90" or "sm_90a". Returns false if it is none. */
 bool ferryi_cuda_target_read(const char *text, struct ferryi_cuda_target *out);
 
+/* Returns whether a target has the form of those of a language. */
+bool ferryi_target_is_of(ferry_language language, const char *target);
 /* Checks the form of a target of code in a language.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT. */
 ferry_status ferryi_target_check(ferry_language language, const char *target);

@@ -5,6 +5,7 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/element.h"
+#include "src/device/target.h"
 #include "src/kernel/kernel.h"
 
 /*
@@ -217,14 +218,20 @@ ferry_kernel_check(const ferry_kernel_source *source, const char *target)
 {
     FERRYI_OR_RETURN(ferryi_kernel_check_source(source, "check kernel"));
     FERRYI_OR_RETURN(ferryi_callback_check("check a kernel"));
-    const ferry_kernel_code *code = source->codes, *end = code + source->code_count;
-    while (code < end && code->kind != FERRY_CODE_CUDA)
-        code++;
-    if (code == end)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "check kernel \"%s\": it has no CUDA source", source->name);
-    ferry_status status =
-        check_code(source, code, ferryi_device_compiler(FERRY_LANGUAGE_CUDA), target);
+    const ferry_kernel_code *code = NULL;
+    const ferry_language language = target && ferryi_target_is_of(FERRY_LANGUAGE_HIP, target)
+                                        ? FERRY_LANGUAGE_HIP
+                                        : FERRY_LANGUAGE_CUDA;
+    for (size_t i = 0; i < source->code_count; i++) {
+        const ferry_code_kind kind = source->codes[i].kind;
+        if ((kind == FERRY_CODE_CUDA && !code) ||
+            (kind == FERRY_CODE_HIP && language == FERRY_LANGUAGE_HIP))
+            code = &source->codes[i];
+    }
+    if (!code)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "check kernel \"%s\": it has no %s source",
+                           source->name, language == FERRY_LANGUAGE_HIP ? "HIP or CUDA" : "CUDA");
+    ferry_status status = check_code(source, code, ferryi_device_compiler(language), target);
     return status == FERRY_OK ? status
                               : ferryi_fail_in(status, "check kernel \"%s\"", source->name);
 }

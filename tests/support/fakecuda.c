@@ -26,11 +26,24 @@ static struct {
 static int attributes[ATTRIBUTE_MAX];
 static fake_result gone; /* error that every call returns while the devices are lost, or 0 */
 
-static const char *const names[] = {
+#ifndef FAKEHIP
+const char *
+fake_name(enum fake_entry entry)
+{
+    static const char *const names[] = {
 #define FAKE_NAME(group, name, parameters) #name,
-    FERRYI_CUDA_SYMBOLS(FAKE_NAME)
+        FERRYI_CUDA_SYMBOLS(FAKE_NAME)
 #undef FAKE_NAME
-};
+    };
+    return names[entry];
+}
+
+int
+fake_attribute_number(unsigned attribute)
+{
+    return attribute < ATTRIBUTE_MAX ? (int)attribute : -1;
+}
+#endif
 
 /* -- every call -- */
 
@@ -219,6 +232,9 @@ start(void)
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
     attributes[ATTRIBUTE_MAX_PITCH] = FAKE_PITCH_MOST;
+#ifdef FAKEHIP
+    attributes[FAKEHIP_ATTRIBUTE_SHARED] = SHARED_BYTES_FREE;
+#endif
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no NUMA nodes */
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
@@ -306,10 +322,11 @@ cuDeviceGetAttribute(int *out_value, ferryi_gpu_device_attribute attribute,
     FAKE_BEGIN(cuDeviceGetAttribute, 0, NULL);
     if (!is_device(device))
         return fake_end(FERRYI_GPU_ERROR_INVALID_DEVICE);
-    if (attribute == 0 || attribute >= ATTRIBUTE_MAX ||
-        (FAKECUDA_GENERATION < 12 && attribute == FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID))
+    const int number = fake_attribute_number(attribute);
+    if (number <= 0 ||
+        (FAKECUDA_GENERATION < 12 && number == FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID))
         return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
-    *out_value = attributes[attribute];
+    *out_value = attributes[number];
     return fake_end(FERRYI_GPU_SUCCESS);
 }
 
@@ -519,7 +536,7 @@ static int
 entry_of(const char *symbol)
 {
     for (int i = 0; i < FAKE_ENTRY_COUNT; i++)
-        if (strcmp(names[i], symbol) == 0)
+        if (strcmp(fake_name((enum fake_entry)i), symbol) == 0)
             return i;
     fprintf(stderr, "fakecuda: there is no %s\n", symbol);
     abort();

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SHARED_BYTES_FREE (48 << 10)
 #define SHARED_BYTES_MOST (227 << 10)
 #define KERNELS_MAX       1024
 #define THREADS_MOST      1024u
@@ -119,6 +118,14 @@ cuModuleLoadDataEx(ferryi_gpu_module *out_module, const void *image, unsigned in
         return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     if (!text[0])
         return fake_end(FERRYI_GPU_ERROR_INVALID_IMAGE);
+#ifdef FAKEHIP
+    /* A code object has the text of a kernel after its magic number, or is empty. */
+    if (strncmp(text, FAKEHIP_OBJECT, 4) != 0 &&
+        strncmp(text, FAKEHIP_BUNDLE, sizeof(FAKEHIP_BUNDLE) - 1) != 0)
+        return fake_end(FERRYI_GPU_ERROR_INVALID_IMAGE);
+    if (strstr(text, ".entry"))
+        text = strstr(text, ".entry");
+#endif
     bool binary = strncmp(text,
                           "\x7f"
                           "ELF",

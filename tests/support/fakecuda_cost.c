@@ -9,11 +9,6 @@
 
 #include "tests/support/fakecuda_internal.h"
 
-static const char *const names[] = {
-#define FAKE_NAME(group, name, parameters) #name,
-    FERRYI_CUDA_SYMBOLS(FAKE_NAME)
-#undef FAKE_NAME
-};
 static unsigned long cost_ns[FAKE_ENTRY_COUNT];
 
 /* Sets the time that the driver function `name` takes. Ignores functions that fakecuda does not
@@ -22,7 +17,7 @@ static void
 set_cost(const char *name, unsigned long ns)
 {
     for (int i = 0; i < FAKE_ENTRY_COUNT; i++)
-        if (strcmp(names[i], name) == 0)
+        if (strcmp(fake_name((enum fake_entry)i), name) == 0)
             cost_ns[i] = ns;
 }
 

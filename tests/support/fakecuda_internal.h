@@ -27,20 +27,50 @@
 #ifndef FAKECUDA_GENERATION
 #define FAKECUDA_GENERATION 13
 #endif
-#define FAKECUDA_VERSION (FAKECUDA_GENERATION == 12 ? 12080 : FAKECUDA_GENERATION * 1000)
+#ifdef FAKEHIP
+#define FAKECUDA_VERSION  (FAKEHIP == 5 ? 50221153 : 60342134)
+#define SHARED_BYTES_FREE (64 << 10)
+#else
+#define FAKECUDA_VERSION  (FAKECUDA_GENERATION == 12 ? 12080 : FAKECUDA_GENERATION * 1000)
+#define SHARED_BYTES_FREE (48 << 10)
+#endif
 
 typedef ferryi_gpu_result fake_result;
 typedef struct ferryi_gpu_context fake_context;
 
+/* FAKEHIP is the release of ROCm, 5 or 6, whose library this build imitates in place of the CUDA
+ * driver: entry points with the same parameters have HIP's names, and fakehip.c has the others. */
+#ifdef FAKEHIP
+#include "src/device/hip/hip_abi.h"
+#define FAKE_VISIBLE
+#define FAKEHIP_OBJECT           "\177ELF"
+#define FAKEHIP_BUNDLE           "__CLANG_OFFLOAD_BUNDLE__"
+#define FAKEHIP_ATTRIBUTE_SHARED 8 /* CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK */
+#else
+#define FAKE_VISIBLE FAKE_EXPORT
+#endif
+
 /* Declares every entry point of the driver that Ferry uses, with the types of Ferry's own headers.
  */
-#define FAKE_DECLARE(group, name, parameters) FAKE_EXPORT ferryi_gpu_result name parameters;
+#define FAKE_DECLARE(group, name, parameters) FAKE_VISIBLE ferryi_gpu_result name parameters;
 FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 #undef FAKE_DECLARE
+#ifdef FAKEHIP
+#define FAKE_RENAME(member, name)                                                                  \
+    FAKE_EXPORT extern __typeof__(FERRYI_CUDA_NAME_##member) FERRYI_CUDA_NAME_##member __asm__(    \
+        #name);
+FERRYI_HIP_SAME(FAKE_RENAME)
+#if FAKEHIP >= 6
+FERRYI_HIP_LATER(FAKE_RENAME)
+#endif
+#undef FAKE_RENAME
+#endif
 
 #define FAKE_NUMBER(group, name, parameters) FAKE_##name,
 enum fake_entry { FERRYI_CUDA_SYMBOLS(FAKE_NUMBER) FAKE_ENTRY_COUNT };
 #undef FAKE_NUMBER
+/* Returns the name under which this build exports an entry point. */
+const char *fake_name(enum fake_entry entry);
 
 struct fake_capture {
     struct fake_capture *next;
@@ -213,6 +243,9 @@ void fake_host_function(bool runs);
 /* Returns the value of a device attribute, which is the same for all devices. The caller must hold
  * `fake_lock`. */
 int fake_attribute(int attribute);
+/* Returns the CUDA driver's number of an attribute that has the given number in this build, or -1.
+ */
+int fake_attribute_number(unsigned attribute);
 bool fake_is_fatal(fake_result code);
 
 /* Functions of fakecuda_queue.c. The caller of each function must hold `fake_lock`. */

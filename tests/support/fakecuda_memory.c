@@ -244,6 +244,10 @@ cuPointerGetAttribute(void *out_value, ferryi_gpu_pointer_attribute attribute,
         *(unsigned *)out_value = of_device || block->kind == FAKE_MANAGED
                                      ? FERRYI_GPU_MEMORYTYPE_DEVICE
                                      : FERRYI_GPU_MEMORYTYPE_HOST;
+#if defined(FAKEHIP) && FAKEHIP < 6
+    if (!host_pointer)
+        --*(unsigned *)out_value; /* these types of memory were numbered from 0 */
+#endif
     return fake_end(FERRYI_GPU_SUCCESS);
 }
 

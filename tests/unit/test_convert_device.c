@@ -167,7 +167,7 @@ test_counts_and_alignments(void **state)
  * minute in such builds. */
 static ferry_status
 compile_and_log(const char *text, int architecture, bool portable, const struct ferryi_log *log,
-                struct ferryi_nvrtc_image *out)
+                struct ferryi_compiled *out)
 {
     if (FERRYI_SANITIZED_MALLOC)
         return FERRY_ERROR_UNSUPPORTED;
@@ -180,7 +180,7 @@ compile_and_log(const char *text, int architecture, bool portable, const struct 
 }
 
 static ferry_status
-compile(const char *text, int architecture, bool portable, struct ferryi_nvrtc_image *out)
+compile(const char *text, int architecture, bool portable, struct ferryi_compiled *out)
 {
     return compile_and_log(text, architecture, portable, NULL, out);
 }
@@ -208,7 +208,7 @@ static void
 test_text_compiles(void **state)
 {
     (void)state;
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     char *text = whole_text();
     ferry_status status = compile(text, 75, true, &image);
     free(text);
@@ -231,7 +231,7 @@ test_text_compiles(void **state)
 }
 
 static bool
-holds(const struct ferryi_nvrtc_image *image, const char *words)
+holds(const struct ferryi_compiled *image, const char *words)
 {
     return memmem(image->bytes, image->size, words, strlen(words)) != NULL;
 }
@@ -248,7 +248,7 @@ test_text_compiles_for_every_architecture(void **state)
         char *end;
         int architecture = (int)strtol(at, &end, 10);
         bool portable = strncmp(end, "-ptx", 4) == 0;
-        struct ferryi_nvrtc_image image;
+        struct ferryi_compiled image;
         ferry_status status = compile(text, architecture, portable, &image);
         if (status == FERRY_ERROR_UNSUPPORTED) {
             free(text);
@@ -287,7 +287,7 @@ test_pair_compiles(void **state)
     assert_non_null(text);
     memcpy(text, ferryi_convert_text, ferryi_convert_text_bytes);
     strcpy(text + ferryi_convert_text_bytes, line);
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     int messages = 0;
     ferry_status status =
         compile_and_log(text, 75, true, &(struct ferryi_log){count_message, &messages}, &image);

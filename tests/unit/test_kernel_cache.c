@@ -117,7 +117,7 @@ in_another_process(int (*run)(void))
 static int
 compile(const struct ferryi_nvrtc_source *source)
 {
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     int before = compilations();
     OK(ferryi_nvrtc_compile(source, &notes, &image));
     const char *text = image.bytes;
@@ -191,7 +191,7 @@ test_another_compiler_compiles_anew(void **state)
 {
     char path[2][PATH_BYTES];
     size_t count;
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     (void)state;
     assert_kept(&plain);
     void *library = folder_read_file(FAKENVRTC, &count);
@@ -338,7 +338,7 @@ compile_in_folders(void)
 {
     char folders[PATH_BYTES];
     struct ferryi_nvrtc_source source = plain;
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     snprintf(folders, sizeof(folders), "relative::/nowhere:%s/wheel", root);
     unsetenv("FERRY_NVRTC_LIBRARY");
     setenv("FERRY_NVRTC_FOLDERS", folders, 1);
@@ -369,7 +369,7 @@ static void
 test_what_does_not_compile_is_not_kept(void **state)
 {
     struct ferryi_nvrtc_source source = plain;
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     (void)state;
     source.text = "#error\n";
     for (int i = 0; i < 2; i++) {
@@ -386,7 +386,7 @@ test_what_does_not_compile_is_not_kept(void **state)
 static int
 compile_plain(void)
 {
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     int before = compilations();
     if (ferryi_nvrtc_compile(&plain, NULL, &image) != FERRY_OK ||
         !strstr(image.bytes, scale_source))
@@ -539,7 +539,7 @@ test_conversions_are_compiled_once(void **state)
 static int
 use_usual_name(void)
 {
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     unsetenv("FERRY_NVRTC_LIBRARY");
     void *library = dlopen(NAMED, RTLD_NOW | RTLD_LOCAL),
          *address = library ? dlsym(library, "fakenvrtc_compilations") : NULL;
@@ -567,7 +567,7 @@ test_the_usual_names_are_tried(void **state)
 static void
 test_code_of_the_real_compiler_is_kept(void **state)
 {
-    struct ferryi_nvrtc_image made, found;
+    struct ferryi_compiled made, found;
     (void)state;
     if (FERRYI_MEMORY_SANITIZER)
         skip(); /* the memory sanitizer does not see the writes of a real NVRTC */

@@ -305,7 +305,7 @@ test_long_logs_go_whole_to_the_log(void **state)
     struct lines lines = {0};
     const struct ferryi_log log = {on_log, &lines};
     struct ferryi_nvrtc_source source = {.name = "long", .text = text, .architecture = 90};
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     assert_int_equal(ferryi_nvrtc_compile(&source, &log, &image), FERRY_ERROR_COMPILE);
     assert_says("missing_0");
     assert_null(strstr(ferry_last_error(), "missing_90"));
@@ -321,7 +321,7 @@ test_which_image_comes_out(void **state)
     (void)state;
     NEEDS_NVRTC();
     struct ferryi_nvrtc_source source = {.name = "add", .text = add_source, .architecture = 90};
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     assert_int_equal(ferryi_nvrtc_compile(&source, NULL, &image), FERRY_OK);
     assert_memory_equal(image.bytes,
                         "\x7f"

@@ -141,7 +141,7 @@ play(const struct choice *choice)
         return 0;
 
     /* The compiled code must be for the expected architecture. */
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     const struct ferryi_nvrtc_source again = {.name = "nothing",
                                               .text = source,
                                               .architecture = choice->architecture,

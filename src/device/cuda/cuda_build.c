@@ -32,7 +32,7 @@ compile_for(const struct ferryi_gpu_device *gpu, const struct ferryi_code_job *j
                                                .driver_version = properties->driver_version,
                                                .refused = refused,
                                                .keep = true};
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     *out = ferryi_images_find(*images, properties->target, refused);
     if (*out)
         return FERRY_OK;
@@ -86,10 +86,6 @@ static ferry_status
 read_target(const char *text, int *out_architecture)
 {
     struct ferryi_cuda_target target;
-    if (ferryi_target_check(FERRY_LANGUAGE_HIP, text) == FERRY_OK)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "the target \"%s\" is of HIP, but only CUDA source can be checked",
-                           text);
     FERRYI_OR_RETURN(ferryi_target_check(FERRY_LANGUAGE_CUDA, text));
     (void)ferryi_cuda_target_read(text, &target);
     if (target.letter)
@@ -106,7 +102,7 @@ ferry_status
 ferryi_cuda_code_check(const struct ferryi_code_job *job, const char *target, size_t most,
                        size_t *out_bytes, size_t *out_count)
 {
-    struct ferryi_nvrtc_image image;
+    struct ferryi_compiled image;
     struct ferryi_nvrtc_source source = {.name = job->name,
                                          .text = job->code->code,
                                          .options = job->code->options,

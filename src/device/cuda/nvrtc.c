@@ -7,45 +7,25 @@
 #include <unistd.h>
 
 #include "src/base/fork.h"
-#include "src/device/disk_cache.h"
-#include "src/device/includes.h"
 
-/* Ferry declares NVRTC's functions itself, because it is built without the CUDA Toolkit. All of
- * these functions exist since NVRTC 11.2. */
-typedef int nvrtc_result;
-typedef struct nvrtc_program_data *nvrtc_program;
-
-#define NVRTC_SUCCESS             0
-#define NVRTC_ERROR_OUT_OF_MEMORY 1
-
-/* Expands X(name, parameters) for each NVRTC function. */
+/* Expands X(name, parameters) for each function of NVRTC beside those of compiler.h. Ferry declares
+ * them itself, because it is built without the CUDA Toolkit. All exist since NVRTC 11.2. */
 #define NVRTC_FUNCTIONS(X)                                                                         \
-    X(nvrtcVersion, (int *major, int *minor))                                                      \
     X(nvrtcGetNumSupportedArchs, (int *count))                                                     \
     X(nvrtcGetSupportedArchs, (int *architectures))                                                \
-    X(nvrtcCreateProgram,                                                                          \
-      (nvrtc_program * out, const char *text, const char *name, int header_count,                  \
-       const char *const *headers, const char *const *header_names))                               \
-    X(nvrtcDestroyProgram, (nvrtc_program * program))                                              \
-    X(nvrtcCompileProgram, (nvrtc_program program, int option_count, const char *const *options))  \
-    X(nvrtcGetPTXSize, (nvrtc_program program, size_t * size))                                     \
-    X(nvrtcGetPTX, (nvrtc_program program, char *text))                                            \
-    X(nvrtcGetCUBINSize, (nvrtc_program program, size_t * size))                                   \
-    X(nvrtcGetCUBIN, (nvrtc_program program, char *bytes))                                         \
-    X(nvrtcGetProgramLogSize, (nvrtc_program program, size_t * size))                              \
-    X(nvrtcGetProgramLog, (nvrtc_program program, char *text))
+    X(nvrtcGetPTXSize, (ferryi_program program, size_t * size))                                    \
+    X(nvrtcGetPTX, (ferryi_program program, char *text))                                           \
+    X(nvrtcGetCUBINSize, (ferryi_program program, size_t * size))                                  \
+    X(nvrtcGetCUBIN, (ferryi_program program, char *bytes))
 
 /* A loaded NVRTC library. Ferry never closes such a library. */
 struct nvrtc {
+    struct ferryi_compiler base;
     char *name; /* the name by which the library was opened; several names may open the same library
                  */
     void *library;
-    int version;      /* 10 * major + minor */
-    uint64_t mark[3]; /* identifies the library's file, because an update may replace the file
-                         without a new version number */
     int *architectures, architecture_count; /* sorted in ascending order */
-    const char *(*nvrtcGetErrorString)(nvrtc_result result);
-#define MEMBER(name, parameters) nvrtc_result(*name) parameters;
+#define MEMBER(name, parameters) int(*name) parameters;
     NVRTC_FUNCTIONS(MEMBER)
 #undef MEMBER
     struct nvrtc *next;
@@ -56,6 +36,34 @@ static struct ferryi_nvrtc_mutex loaded_mutex = FERRYI_MUTEX_INITIALIZER;
 static struct ferryi_fork_part loading = {.mutex = FERRYI_SYSTEM_MUTEX(&loaded_mutex)};
 FERRYI_AT_FORK(loading)
 FERRYI_GUARDED_BY(ferryi_nvrtc_mutex) static struct nvrtc *loaded;
+
+/* -- images ----------------------------------------------------------------------------------- */
+
+/* Sets `*out` to the cubin if NVRTC made one, and to the PTX otherwise. */
+static ferry_status
+take_image(const struct ferryi_compiler *compiler, ferryi_program program,
+           struct ferryi_compiled *out)
+{
+    const struct nvrtc *nvrtc = (const struct nvrtc *)compiler;
+    size_t size = 0;
+    bool binary = nvrtc->nvrtcGetCUBINSize(program, &size) == FERRYI_COMPILER_SUCCESS && size > 0;
+    int result = binary ? FERRYI_COMPILER_SUCCESS : nvrtc->nvrtcGetPTXSize(program, &size);
+    if (result != FERRYI_COMPILER_SUCCESS)
+        return ferryi_compiler_failed(compiler, "GetPTXSize", result);
+    char *bytes = malloc(size + 1);
+    if (!bytes)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of code", size);
+    bytes[size] = 0;
+    result = binary ? nvrtc->nvrtcGetCUBIN(program, bytes) : nvrtc->nvrtcGetPTX(program, bytes);
+    if (result != FERRYI_COMPILER_SUCCESS) {
+        free(bytes);
+        return ferryi_compiler_failed(compiler, binary ? "GetCUBIN" : "GetPTX", result);
+    }
+    *out = (struct ferryi_compiled){bytes, size};
+    return FERRY_OK;
+}
+
+static const char *const option_variables[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
 
 /* -- loading ----------------------------------------------------------------------------------- */
 
@@ -70,9 +78,9 @@ nvrtc_free(struct nvrtc *nvrtc)
 }
 
 static const char *
-find_functions(void *library, struct nvrtc *nvrtc)
+find_functions(void *library, struct nvrtc *nvrtc, char name[64])
 {
-    const char *missing = NULL;
+    const char *missing = ferryi_compiler_find(library, &nvrtc->base, name);
     void *symbol;
 #define FIND(function, parameters)                                                                 \
     symbol = ferryi_library_symbol(library, #function);                                            \
@@ -81,7 +89,6 @@ find_functions(void *library, struct nvrtc *nvrtc)
     else                                                                                           \
         memcpy(&nvrtc->function, &symbol, sizeof(symbol));
     NVRTC_FUNCTIONS(FIND)
-    FIND(nvrtcGetErrorString, )
 #undef FIND
     return missing;
 }
@@ -90,17 +97,17 @@ static ferry_status
 learn_architectures(struct nvrtc *nvrtc)
 {
     int major = 0, minor = 0, count = 0;
-    if (nvrtc->nvrtcVersion(&major, &minor) != NVRTC_SUCCESS ||
-        nvrtc->nvrtcGetNumSupportedArchs(&count) != NVRTC_SUCCESS || count <= 0)
+    if (nvrtc->base.Version(&major, &minor) != FERRYI_COMPILER_SUCCESS ||
+        nvrtc->nvrtcGetNumSupportedArchs(&count) != FERRYI_COMPILER_SUCCESS || count <= 0)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "load NVRTC: it does not report its version and architectures");
-    nvrtc->version = 10 * major + minor;
+    nvrtc->base.version = 10 * major + minor;
     nvrtc->architecture_count = count;
     nvrtc->architectures = calloc((size_t)count, sizeof(int));
     if (!nvrtc->architectures)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "load NVRTC: no memory for its %d architectures", count);
-    if (nvrtc->nvrtcGetSupportedArchs(nvrtc->architectures) != NVRTC_SUCCESS)
+    if (nvrtc->nvrtcGetSupportedArchs(nvrtc->architectures) != FERRYI_COMPILER_SUCCESS)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "load NVRTC: it does not report its architectures");
     return FERRY_OK;
@@ -109,7 +116,7 @@ learn_architectures(struct nvrtc *nvrtc)
 static ferry_status
 load(const char *name, struct nvrtc **out)
 {
-    char reason[256] = "";
+    char reason[256] = "", symbol[64];
     ferry_status status;
     struct nvrtc *nvrtc = calloc(1, sizeof(*nvrtc));
     if (!nvrtc || !(nvrtc->name = strdup(name))) {
@@ -122,7 +129,12 @@ load(const char *name, struct nvrtc **out)
             ferryi_fail(FERRY_ERROR_UNSUPPORTED, "load NVRTC, which compiles kernels: %s", reason);
         goto fail;
     }
-    const char *missing = find_functions(library, nvrtc);
+    nvrtc->base.prefix = "nvrtc";
+    nvrtc->base.suffix = ".cu";
+    nvrtc->base.exact_option = "--fmad=false";
+    nvrtc->base.option_variables = option_variables;
+    nvrtc->base.take_image = take_image;
+    const char *missing = find_functions(library, nvrtc, symbol);
     if (missing) {
         status = ferryi_fail(
             FERRY_ERROR_UNSUPPORTED,
@@ -132,7 +144,7 @@ load(const char *name, struct nvrtc **out)
     status = learn_architectures(nvrtc);
     if (status != FERRY_OK)
         goto fail;
-    ferryi_library_mark(ferryi_library_symbol(library, "nvrtcCompileProgram"), nvrtc->mark);
+    ferryi_library_mark(ferryi_library_symbol(library, "nvrtcCompileProgram"), nvrtc->base.mark);
     *out = nvrtc;
     return FERRY_OK;
 
@@ -165,9 +177,6 @@ get_nvrtc(const char *name, struct nvrtc **out)
 }
 
 /* -- options ----------------------------------------------------------------------------------- */
-
-/* The option that forbids fused operations. */
-#define EXACT_OPTION "--fmad=false"
 
 static bool
 names_architecture(const char *option)
@@ -211,9 +220,9 @@ choose_architecture(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source 
     if (best == 0)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "NVRTC %d.%d knows no compute capability below %d.%d, and this is %d.%d",
-                           nvrtc->version / 10, nvrtc->version % 10, nvrtc->architectures[0] / 10,
-                           nvrtc->architectures[0] % 10, source->architecture / 10,
-                           source->architecture % 10);
+                           nvrtc->base.version / 10, nvrtc->base.version % 10,
+                           nvrtc->architectures[0] / 10, nvrtc->architectures[0] % 10,
+                           source->architecture / 10, source->architecture % 10);
     bool exact = best == source->architecture && !source->portable;
     snprintf(text, text_bytes, "--gpu-architecture=%s_%d", exact ? "sm" : "compute", best);
     return FERRY_OK;
@@ -319,229 +328,21 @@ choose_nvrtc(const struct ferryi_nvrtc_source *source, struct nvrtc **out, char 
     return status;
 }
 
-/* -- the log ----------------------------------------------------------------------------------- */
-
-/* Returns the compiler's log of a program, or NULL if the log is empty. The caller frees the text.
- */
-static char *
-program_log(const struct nvrtc *nvrtc, nvrtc_program program)
-{
-    size_t size = 0;
-    if (nvrtc->nvrtcGetProgramLogSize(program, &size) != NVRTC_SUCCESS || size <= 1)
-        return NULL;
-    char *text = malloc(size + 1);
-    if (!text || nvrtc->nvrtcGetProgramLog(program, text) != NVRTC_SUCCESS) {
-        free(text);
-        return NULL;
-    }
-    text[size] = 0;
-    for (size_t length = strlen(text); length > 0 && text[length - 1] == '\n'; length--)
-        text[length - 1] = 0;
-    return text;
-}
-
-/* Passes the compiler's log to the context's log line by line, because an error message contains
- * only the beginning of a long log. */
-static void
-write_log(const struct ferryi_log *log, const char *name, const char *text)
-{
-    while (text && *text) {
-        size_t length = strcspn(text, "\n");
-        if (length > 0)
-            ferryi_log(log, FERRY_LOG_DEBUG, "compile kernel \"%s\": %.*s", name, (int)length,
-                       text);
-        text += length + (text[length] == '\n');
-    }
-}
-
-static ferry_status
-compile_failed(const struct nvrtc *nvrtc, nvrtc_program program, nvrtc_result result,
-               const char *architecture, const struct ferryi_nvrtc_source *source,
-               const struct ferryi_log *log)
-{
-    char *text = program_log(nvrtc, program);
-    write_log(log, source->name, text);
-    ferry_status status =
-        result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
-    ferryi_fail(status, "compile with %s: nvrtcCompileProgram: %s%s%s",
-                *architecture ? architecture : "the architecture of its options",
-                nvrtc->nvrtcGetErrorString(result), text ? ":\n" : "", text ? text : "");
-    free(text);
-    return status;
-}
-
 /* -- compiling --------------------------------------------------------------------------------- */
-
-static ferry_status
-call_failed(const struct nvrtc *nvrtc, const char *call, nvrtc_result result)
-{
-    ferry_status status =
-        result == NVRTC_ERROR_OUT_OF_MEMORY ? FERRY_ERROR_OUT_OF_MEMORY : FERRY_ERROR_COMPILE;
-    return ferryi_fail(status, "%s: %s", call, nvrtc->nvrtcGetErrorString(result));
-}
-
-/* Sets `*out` to the cubin if NVRTC made one, and to the PTX otherwise. */
-static ferry_status
-take_image(const struct nvrtc *nvrtc, nvrtc_program program, struct ferryi_nvrtc_image *out)
-{
-    size_t size = 0;
-    bool binary = nvrtc->nvrtcGetCUBINSize(program, &size) == NVRTC_SUCCESS && size > 0;
-    nvrtc_result result = binary ? NVRTC_SUCCESS : nvrtc->nvrtcGetPTXSize(program, &size);
-    if (result != NVRTC_SUCCESS)
-        return call_failed(nvrtc, "nvrtcGetPTXSize", result);
-    char *bytes = malloc(size + 1);
-    if (!bytes)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of code", size);
-    bytes[size] = 0;
-    result = binary ? nvrtc->nvrtcGetCUBIN(program, bytes) : nvrtc->nvrtcGetPTX(program, bytes);
-    if (result != NVRTC_SUCCESS) {
-        free(bytes);
-        return call_failed(nvrtc, binary ? "nvrtcGetCUBIN" : "nvrtcGetPTX", result);
-    }
-    *out = (struct ferryi_nvrtc_image){bytes, size};
-    return FERRY_OK;
-}
-
-static ferry_status
-run_compiler(const struct nvrtc *nvrtc, nvrtc_program program,
-             const struct ferryi_nvrtc_source *source, const char *architecture,
-             const struct ferryi_log *log)
-{
-    const char **options = calloc(source->option_count + 2, sizeof(*options));
-    if (!options)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu options",
-                           source->option_count);
-    size_t count = 0;
-    if (*architecture)
-        options[count++] = architecture;
-    for (size_t i = 0; i < source->option_count; i++)
-        options[count++] = source->options[i];
-    if (source->exact)
-        options[count++] = EXACT_OPTION; /* of several, the last one counts */
-    nvrtc_result result = nvrtc->nvrtcCompileProgram(program, (int)count, options);
-    ferry_status status = result == NVRTC_SUCCESS
-                              ? FERRY_OK
-                              : compile_failed(nvrtc, program, result, architecture, source, log);
-    free(options);
-    return status;
-}
-
-static ferry_status
-compile(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
-        const char *architecture, const struct ferryi_log *log, struct ferryi_nvrtc_image *out)
-{
-    char file[128];
-    snprintf(file, sizeof(file), "%s.cu", source->name);
-    nvrtc_program program = NULL;
-    nvrtc_result result = nvrtc->nvrtcCreateProgram(&program, source->text, file, 0, NULL, NULL);
-    if (result != NVRTC_SUCCESS)
-        return call_failed(nvrtc, "nvrtcCreateProgram", result);
-    ferry_status status = run_compiler(nvrtc, program, source, architecture, log);
-    if (status == FERRY_OK) {
-        char *warnings = program_log(nvrtc, program);
-        write_log(log, source->name, warnings);
-        free(warnings);
-        status = take_image(nvrtc, program, out);
-    }
-    nvrtc->nvrtcDestroyProgram(&program);
-    return status;
-}
-
-/* -- keeping ----------------------------------------------------------------------------------- */
-
-/* Returns the folder that an option adds to the search for headers, or NULL. */
-static const char *
-include_folder(const char *option)
-{
-    if (strncmp(option, "--include-path=", 15) == 0 && option[15])
-        return option + 15;
-    return strncmp(option, "-I", 2) == 0 && option[2] && option[2] != '=' ? option + 2 : NULL;
-}
-
-/*
- * Returns whether the options determine the compiled code together with the files that the source
- * includes. Options that read or write other files prevent caching: those for headers that are
- * included first, precompiled headers and time traces. So do options for debuggers and profilers,
- * because they put the working folder into the code.
- */
-static bool
-is_determined(const struct ferryi_nvrtc_source *source)
-{
-    static const char *const words[] = {"include", "embed", "pch",      "trace",
-                                        "debug",   "-G",    "lineinfo", "line-info"};
-    for (size_t i = 0; i < source->option_count; i++)
-        for (size_t word = 0; word < sizeof(words) / sizeof(words[0]); word++)
-            if (!include_folder(source->options[i]) && strstr(source->options[i], words[word]))
-                return false;
-    /* `-I` alone takes the next option as its value. */
-    for (size_t i = 0; i < source->option_count; i++)
-        if (strncmp(source->options[i], "-I", 2) == 0 && !include_folder(source->options[i]))
-            return false;
-    /* These environment variables add options that Ferry does not see. */
-    return !getenv("NVRTC_PREPEND_FLAGS") && !getenv("NVRTC_APPEND_FLAGS");
-}
-
-static void
-add_text(struct ferryi_sha256 *state, const char *text)
-{
-    ferryi_sha256_add_piece(state, text, strlen(text));
-}
-
-/* Adds the files that the source includes. Returns false if they are not determined. */
-static bool
-add_includes(struct ferryi_sha256 *state, const struct ferryi_nvrtc_source *source)
-{
-    const char **folders = calloc(source->option_count + 1, sizeof(*folders));
-    struct ferryi_includes includes = {.text = source->text, .folders = folders};
-    for (size_t i = 0; folders && i < source->option_count; i++)
-        if (include_folder(source->options[i]))
-            folders[includes.folder_count++] = include_folder(source->options[i]);
-    bool determined = folders && ferryi_includes_hash(&includes, state);
-    free(folders);
-    return determined;
-}
-
-/* Computes the key of the code. Returns false if the code must not be cached. */
-static bool
-make_key(const struct nvrtc *nvrtc, const struct ferryi_nvrtc_source *source,
-         const char *architecture, struct ferryi_disk_cache_key *out)
-{
-    struct ferryi_sha256 state;
-    if (!is_determined(source))
-        return false;
-    ferryi_disk_cache_key_begin(&state);
-    ferryi_sha256_add_piece(&state, &nvrtc->version, sizeof(nvrtc->version));
-    ferryi_sha256_add_piece(&state, nvrtc->mark, sizeof(nvrtc->mark));
-    add_text(&state, architecture);
-    for (size_t i = 0; i < source->option_count; i++)
-        add_text(&state, source->options[i]);
-    if (source->exact)
-        add_text(&state, EXACT_OPTION);
-    /* The kernel's name is part of the cache key, because NVRTC stores the name in the code as the
-     * name of the source file. */
-    add_text(&state, source->name);
-    add_text(&state, source->text);
-    bool determined = add_includes(&state, source);
-    ferryi_sha256_end(&state, out->bytes);
-    return determined;
-}
 
 ferry_status
 ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log,
-                     struct ferryi_nvrtc_image *out)
+                     struct ferryi_compiled *out)
 {
     struct nvrtc *nvrtc;
     char architecture[48];
     FERRYI_OR_RETURN(choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture)));
-    struct ferryi_disk_cache_key key, after;
-    if (!source->keep || !make_key(nvrtc, source, architecture, &key))
-        return compile(nvrtc, source, architecture, log, out);
-    if (ferryi_disk_cache_find(&key, source->name, log, &out->bytes, &out->size))
-        return FERRY_OK;
-    ferry_status status = compile(nvrtc, source, architecture, log, out);
-    /* A header that changed meanwhile may be in the code. */
-    if (status == FERRY_OK && make_key(nvrtc, source, architecture, &after) &&
-        memcmp(&key, &after, sizeof(key)) == 0)
-        ferryi_disk_cache_keep(&key, source->name, log, out->bytes, out->size);
-    return status;
+    const struct ferryi_compiler_job job = {.name = source->name,
+                                            .text = source->text,
+                                            .target = architecture,
+                                            .options = source->options,
+                                            .option_count = source->option_count,
+                                            .exact = source->exact,
+                                            .keep = source->keep};
+    return ferryi_compiler_compile(&nvrtc->base, &job, log, out);
 }

@@ -15,7 +15,7 @@
  * release that does not support the device is skipped.
  */
 
-#include "src/base/base.h"
+#include "src/device/gpu/compiler.h"
 
 struct ferryi_nvrtc_source {
     const char *name; /* name of the kernel, for messages */
@@ -33,22 +33,16 @@ struct ferryi_nvrtc_source {
                   compilation, and to store it there afterwards */
 };
 
-/* Compiled code: a cubin, or PTX including its NUL. The caller frees `bytes`. */
-struct ferryi_nvrtc_image {
-    void *bytes;
-    size_t size;
-};
-
 /*
  * Compiles a source for an architecture. If the architecture is newer than all that this NVRTC
- * supports, makes PTX, which the driver translates. Writes the compiler's warnings to `log`, unless
- * the code is found in the cache. The cache knows which files the source includes (includes.h).
- * Code that depends on other files through an option is never cached.
+ * supports, makes PTX with its NUL, which the driver translates. Writes the compiler's warnings to
+ * `log`, unless the code is found in the cache. The cache knows which files the source includes
+ * (includes.h). Code that depends on other files through an option is never cached.
  * @return FERRY_OK; FERRY_ERROR_COMPILE with the compiler's log in the message (and in `log`, line
  * by line); FERRY_ERROR_UNSUPPORTED (no NVRTC, or none that makes code for the architecture);
  * FERRY_ERROR_OUT_OF_MEMORY.
  */
 ferry_status ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source,
-                                  const struct ferryi_log *log, struct ferryi_nvrtc_image *out);
+                                  const struct ferryi_log *log, struct ferryi_compiled *out);
 
 #endif

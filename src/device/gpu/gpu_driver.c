@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/fork.h"
 
@@ -87,21 +88,29 @@ ferryi_gpu_driver_load(const struct ferryi_gpu_vendor *vendor, const char *libra
     return FERRY_OK;
 }
 
+/* Loads the first of the vendor's libraries that exists. The message of a failure is about the last
+ * library. Loading a library without a device may take a quarter of a second, so the system is
+ * asked first. */
+static ferry_status
+load_usual(const struct ferryi_gpu_vendor *vendor, struct ferryi_gpu_driver *out)
+{
+    if (vendor->device_file && access(vendor->device_file, F_OK) != 0)
+        return ferryi_fail(FERRY_ERROR_NO_DEVICE, "load the %s driver: there is no %s",
+                           vendor->title, vendor->device_file);
+    ferry_status status = FERRY_ERROR_NO_DEVICE;
+    for (size_t i = 0; vendor->library_names[i] && status != FERRY_OK; i++)
+        status = ferryi_gpu_driver_load(vendor, vendor->library_names[i], out);
+    return status;
+}
+
 void
 ferryi_gpu_driver_load_usual(const struct ferryi_gpu_vendor *vendor)
 {
     struct ferryi_gpu_loaded *loaded = vendor->loaded;
     const char *name = ferryi_getenv(vendor->library_variable);
     loaded->forks = ferryi_fork_count();
-    if (name && name[0])
-        loaded->status = ferryi_gpu_driver_load(vendor, name, &loaded->driver);
-    else {
-        /* The message of a failure is about the last library that was tried. */
-        loaded->status = FERRY_ERROR_NO_DEVICE;
-        for (size_t i = 0; vendor->library_names[i] && loaded->status != FERRY_OK; i++)
-            loaded->status =
-                ferryi_gpu_driver_load(vendor, vendor->library_names[i], &loaded->driver);
-    }
+    loaded->status = name && name[0] ? ferryi_gpu_driver_load(vendor, name, &loaded->driver)
+                                     : load_usual(vendor, &loaded->driver);
     if (loaded->status != FERRY_OK)
         snprintf(loaded->message, sizeof(loaded->message), "%s", ferry_last_error());
 }

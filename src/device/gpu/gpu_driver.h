@@ -59,17 +59,20 @@ struct ferryi_gpu_vendor {
     const char *library_variable;     /* environment variable that names the driver's library */
     const char *const *library_names; /* file names of the library, which are tried in turn; NULL
                                          ends the list */
-    const char *const *names;         /* names of the functions, indexed by ferryi_gpu_call; a NULL
-                                         stands for a function that the driver does not have */
-    const unsigned int *attributes;   /* numbers of the device attributes, indexed by
-                                         ferryi_gpu_attribute; 0: the driver has none */
-    void *legacy_stream;              /* handle of the legacy default stream */
-    void *per_thread_stream;          /* handle of the per-thread default stream */
-    bool copies_between_numbers;      /* whether copies between devices take numbers of devices in
-                                         place of contexts */
-    bool takes_load_options;          /* whether module_load returns a log */
-    uint64_t threads_max;             /* most threads of a launch in one dimension; 0: no limit but
-                                         that of the blocks */
+    /* file that the system has if it has devices of the vendor; without it, the libraries are not
+       loaded unless the program names one; NULL: there is no such file */
+    const char *device_file;
+    const char *const *names;       /* names of the functions, indexed by ferryi_gpu_call; a NULL
+                                       stands for a function that the driver does not have */
+    const unsigned int *attributes; /* numbers of the device attributes, indexed by
+                                       ferryi_gpu_attribute; 0: the driver has none */
+    void *legacy_stream;            /* handle of the legacy default stream */
+    void *per_thread_stream;        /* handle of the per-thread default stream */
+    bool copies_between_numbers;    /* whether copies between devices take numbers of devices in
+                                       place of contexts */
+    bool takes_load_options;        /* whether module_load returns a log */
+    uint64_t threads_max;           /* most threads of a launch in one dimension; 0: no limit but
+                                       that of the blocks */
 
     struct ferryi_gpu_loaded *loaded;
     void (*load_once)(void); /* calls ferryi_gpu_driver_load_usual() */

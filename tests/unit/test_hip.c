@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests the differences of HIP from CUDA (src/device/hip) on devices of fakehip. The argument is a
+ * build of fakehip; the default imitates ROCm 6.3. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <ferry/buffer.h>
+
+#include "src/device/gpu/gpu_device.h"
+#include "src/device/hip/hip.h"
+#include "src/device/hip/hip_abi.h"
+#include "tests/support/fakecuda.h"
+#include "tests/support/folder.h"
+#include "tests/support/status.h"
+
+/* Numbers of the fake's attributes are those of the CUDA driver. */
+enum { FAKE_MANAGED_MEMORY = 83 };
+
+static struct fakecuda fake;
+static struct ferryi_gpu_driver driver;
+static const struct ferryi_device_config config;
+static bool is_release_5;
+
+static ferryi_device *
+open_hip(int ordinal)
+{
+    ferryi_device *device = NULL;
+    OK(ferryi_gpu_open_on(&driver, ordinal, &config, &device));
+    return device;
+}
+
+static void
+close_hip(ferryi_device *device)
+{
+    device->ops->close(device);
+}
+
+static void
+test_libraries_that_are_not_hip(void **state)
+{
+    struct ferryi_gpu_driver other;
+    (void)state;
+    assert_int_equal(ferryi_gpu_driver_load(&ferryi_hip_vendor, "/nowhere/libamdhip64.so", &other),
+                     FERRY_ERROR_NO_DEVICE);
+    assert_says("load the HIP driver: ");
+    assert_int_equal(ferryi_gpu_driver_load(&ferryi_hip_vendor,
+                                            FERRY_TEST_FAKECUDA_FOLDER "/libfakecuda_missing.so",
+                                            &other),
+                     FERRY_ERROR_NO_DEVICE);
+    assert_says("it has no hipInit: too old, or another library");
+}
+
+static void
+test_properties(void **state)
+{
+    ferryi_device *device = open_hip(1);
+    (void)state;
+    assert_string_equal(device->kind, "hip");
+    assert_int_equal(device->properties.language, FERRY_LANGUAGE_HIP);
+    /* The name of the architecture has another place in each release's struct. */
+    assert_string_equal(device->properties.target, "gfx90a:sramecc+:xnack-");
+    assert_int_equal(device->properties.architecture, 0);
+    assert_int_equal(device->properties.driver_version, is_release_5 ? 5020 : 6030);
+    assert_false(device->capabilities & FERRY_CAN_BATCH);
+    close_hip(device);
+
+    setenv("FAKEHIP_TARGET", "Vega 20", 1);
+    assert_int_equal(ferryi_gpu_open_on(&driver, 0, &config, &device), FERRY_ERROR_UNSUPPORTED);
+    assert_says("no name of an architecture");
+    unsetenv("FAKEHIP_TARGET");
+}
+
+/* The handle of the legacy stream is NULL, because not every release has another one. */
+static void
+test_default_streams(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    void *memory;
+    (void)state;
+    assert_null(device->default_stream);
+    assert_ptr_equal(device->per_thread_stream, (void *)2);
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory));
+    OK(device->ops->fill(device, memory, 1, 4, 16, device->default_stream));
+    OK(device->ops->fill(device, memory, 1, 4, 16, device->per_thread_stream));
+    OK(device->ops->synchronize(device));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, memory));
+    close_hip(device);
+}
+
+/* Messages have HIP's names of functions and errors. */
+static void
+test_errors_have_names_of_hip(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    void *memory = NULL;
+    (void)state;
+    fake.fakecuda_fail_next("hipMalloc", FERRYI_GPU_ERROR_OUT_OF_MEMORY, 1);
+    assert_int_equal(device->ops->memory_alloc(device, FERRY_MEMORY_DEVICE, 64, &memory),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_says("allocate 64 bytes of device memory on hip:0: hipMalloc: hipErrorOutOfMemory");
+    close_hip(device);
+}
+
+/* Attributes have other numbers, and one without a number counts as absent. */
+static void
+test_attributes(void **state)
+{
+    (void)state;
+    fake.fakecuda_set_attribute(FAKE_MANAGED_MEMORY, 0);
+    ferryi_device *device = open_hip(0);
+    assert_false(device->capabilities & FERRY_CAN_MANAGE);
+    close_hip(device);
+    fake.fakecuda_set_attribute(FAKE_MANAGED_MEMORY, 1);
+    device = open_hip(0);
+    assert_true(device->capabilities & FERRY_CAN_MANAGE);
+    assert_true(device->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY);
+    assert_true(device->capabilities & FERRYI_DEVICE_TRANSLATES);
+    assert_false(device->capabilities & FERRYI_DEVICE_NO_REGISTER);
+    close_hip(device);
+}
+
+static unsigned
+users_of(ferryi_device *device, ferry_memory_kind kind)
+{
+    unsigned users = 0;
+    void *memory;
+    OK(device->ops->memory_alloc(device, kind, 64, &memory));
+    OK(device->ops->memory_users(device, memory, &users));
+    OK(device->ops->memory_free(device, kind, memory));
+    return users;
+}
+
+/* Types of memory had other numbers before ROCm 6. */
+static void
+test_types_of_memory(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    unsigned users = 0;
+    (void)state;
+    assert_int_equal(users_of(device, FERRY_MEMORY_DEVICE), FERRYI_USER_DEVICE);
+    assert_int_equal(users_of(device, FERRY_MEMORY_PINNED), FERRYI_USER_HOST | FERRYI_USER_DEVICE);
+    assert_int_equal(users_of(device, FERRY_MEMORY_MANAGED), FERRYI_USER_HOST | FERRYI_USER_DEVICE);
+    OK(device->ops->memory_users(device, &users, &users));
+    assert_int_equal(users, FERRYI_USER_HOST);
+    close_hip(device);
+}
+
+static void
+test_prefetch_and_advice(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    void *memory;
+    (void)state;
+    OK(device->ops->memory_alloc(device, FERRY_MEMORY_MANAGED, 4096, &memory));
+    OK(device->ops->prefetch(device, memory, 4096, device, NULL));
+    OK(device->ops->prefetch(device, memory, 4096, NULL, NULL));
+    OK(device->ops->advise(device, memory, 4096, FERRY_ADVISE_READ_MOSTLY, device));
+    assert_int_equal(fake.fakecuda_calls_of("hipMemPrefetchAsync"), 2);
+    assert_int_equal(fake.fakecuda_calls_of("hipMemAdvise"), 1);
+    OK(device->ops->synchronize(device));
+    OK(device->ops->memory_free(device, FERRY_MEMORY_MANAGED, memory));
+    close_hip(device);
+}
+
+/* Copies between devices take numbers of devices, and rows find out where their memory is. */
+static void
+test_copies_between_devices(void **state)
+{
+    enum { ROWS = 3, PITCH = 48, BYTES = ROWS * PITCH };
+    ferryi_device *devices[2] = {open_hip(0), open_hip(1)};
+    void *from, *to, *pinned;
+    (void)state;
+    OK(devices[0]->ops->memory_alloc(devices[0], FERRY_MEMORY_DEVICE, BYTES, &from));
+    OK(devices[1]->ops->memory_alloc(devices[1], FERRY_MEMORY_DEVICE, BYTES, &to));
+    OK(devices[0]->ops->memory_alloc(devices[0], FERRY_MEMORY_PINNED, BYTES, &pinned));
+    OK(devices[0]->ops->fill(devices[0], from, 0x11, 1, BYTES, NULL));
+    OK(devices[0]->ops->synchronize(devices[0]));
+    OK(devices[1]->ops->fill(devices[1], to, 0, 1, BYTES, NULL));
+    uint64_t peers = fake.fakecuda_calls_of("hipMemcpyPeerAsync");
+    OK(devices[1]->ops->copy(devices[1],
+                             &(struct ferryi_copy){.target = to,
+                                                   .source = from,
+                                                   .bytes = 16,
+                                                   .direction = FERRY_DIRECTION_PEER,
+                                                   .source_device = devices[0]},
+                             NULL));
+    assert_true(fake.fakecuda_calls_of("hipMemcpyPeerAsync") > peers);
+    const struct ferryi_copy_2d rows = {.target = (char *)to + 16,
+                                        .source = (char *)from + 16,
+                                        .target_pitch = PITCH,
+                                        .source_pitch = PITCH,
+                                        .row_bytes = 8,
+                                        .rows = ROWS - 1,
+                                        .direction = FERRY_DIRECTION_PEER,
+                                        .source_device = devices[0]};
+    OK(devices[1]->ops->copy_2d(devices[1], &rows, NULL));
+    const struct ferryi_copy_2d down = {.target = pinned,
+                                        .source = to,
+                                        .target_pitch = PITCH,
+                                        .source_pitch = PITCH,
+                                        .row_bytes = PITCH,
+                                        .rows = ROWS,
+                                        .direction = FERRY_DIRECTION_DOWNLOAD};
+    OK(devices[1]->ops->copy_2d(devices[1], &down, NULL));
+    OK(devices[1]->ops->synchronize(devices[1]));
+    const unsigned char *bytes = pinned;
+    for (int i = 0; i < BYTES; i++) {
+        const bool copied = i < 24 || (i >= PITCH + 16 && i < PITCH + 24);
+        assert_int_equal(bytes[i], copied ? 0x11 : 0);
+    }
+    OK(devices[0]->ops->memory_free(devices[0], FERRY_MEMORY_PINNED, pinned));
+    OK(devices[1]->ops->memory_free(devices[1], FERRY_MEMORY_DEVICE, to));
+    OK(devices[0]->ops->memory_free(devices[0], FERRY_MEMORY_DEVICE, from));
+    close_hip(devices[1]);
+    close_hip(devices[0]);
+}
+
+static void
+count_call(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Libraries without hipLaunchHostFunc() queue a callback. */
+static void
+test_host_functions(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    void *stream;
+    int calls = 0;
+    (void)state;
+    OK(device->ops->stream_create(device, &stream));
+    for (int i = 0; i < 10; i++)
+        OK(device->ops->host_call(device, stream, count_call, &calls));
+    OK(device->ops->stream_synchronize(device, stream));
+    assert_int_equal(calls, 10);
+    fake.fakecuda_fail_next("hipLaunchHostFunc", FERRYI_GPU_ERROR_OUT_OF_MEMORY, 1);
+    assert_int_equal(device->ops->host_call(device, stream, count_call, &calls),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    OK(device->ops->stream_destroy(device, stream));
+    close_hip(device);
+}
+
+/* -- code -- */
+
+static const char object[] = "\177ELF .visible .entry nothing() { ret; }",
+                  bundle[] = "__CLANG_OFFLOAD_BUNDLE__ .visible .entry nothing() { ret; }",
+                  text[] = ".visible .entry nothing() { ret; }";
+
+static void
+run_nothing(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    (void)parameters, (void)grid, (void)block;
+}
+
+static void
+test_forms_of_images(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    void *module = NULL;
+    (void)state;
+    OK(device->ops->code_load(device, object, sizeof(object), &module));
+    OK(device->ops->code_unload(device, module));
+    OK(device->ops->code_load(device, bundle, sizeof(bundle), &module));
+    OK(device->ops->code_unload(device, module));
+    assert_int_equal(device->ops->code_load(device, text, sizeof(text), &module),
+                     FERRY_ERROR_DEVICE);
+    assert_says("not a code object or a bundle of code objects");
+    close_hip(device);
+}
+
+/* All shared memory may be used without an opt-in. A dimension has less than 2^32 threads. */
+static void
+test_limits_of_a_launch(void **state)
+{
+    ferryi_device *device = open_hip(0);
+    void *module, *function, *stream;
+    ferry_grid grid = {.blocks = {1, 1, 1}, .threads = {256, 1, 1}, .shared_bytes = 64 << 10};
+    struct ferryi_launch launch = {.grid = &grid};
+    (void)state;
+    fake.fakecuda_register_kernel("nothing", run_nothing, 0, NULL);
+    OK(device->ops->code_load(device, object, sizeof(object), &module));
+    OK(device->ops->code_function(device, module, "nothing", &function));
+    OK(device->ops->stream_create(device, &stream));
+    launch.function = function;
+    OK(device->ops->launch(device, &launch, stream));
+    grid.shared_bytes = (64 << 10) + 1;
+    assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("allow 65537 bytes of shared memory on hip:0: no device has that much");
+    grid.shared_bytes = 0;
+    grid.blocks[0] = 1u << 24;
+    assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("dimension 0 has more than 4294967295 threads");
+    grid.blocks[0] -= 1;
+    OK(device->ops->launch(device, &launch, stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->code_unload(device, module));
+    close_hip(device);
+}
+
+/* -- hiprtc, where it is installed -- */
+
+#define SCALE "extern \"C\" __global__ void scale(float *x, float by) { x[threadIdx.x] *= BY; }\n"
+
+static ferry_kernel_source
+source_of(const ferry_kernel_code *code)
+{
+    return (ferry_kernel_source){.name = "scale", .codes = code, .code_count = 1};
+}
+
+static void
+need_compiler(void)
+{
+    static const ferry_kernel_code code = {.kind = FERRY_CODE_HIP,
+                                           .code = "extern \"C\" __global__ void scale() {}\n"};
+    const ferry_kernel_source source = source_of(&code);
+    ferry_status status = ferry_kernel_check(&source, "gfx90a");
+    if (status == FERRY_ERROR_UNSUPPORTED && strstr(ferry_last_error(), "load hiprtc"))
+        skip();
+    OK(status);
+}
+
+static void
+test_checks_of_texts(void **state)
+{
+    const char *const options[] = {"--define-macro=BY=by", "--use_fast_math"};
+    ferry_kernel_code code = {
+        .kind = FERRY_CODE_CUDA, .code = SCALE, .options = options, .option_count = 2};
+    ferry_kernel_source source = source_of(&code);
+    (void)state;
+    need_compiler();
+    /* Options of CUDA source are translated or left out. */
+    OK(ferry_kernel_check(&source, "gfx90a:sramecc+:xnack-"));
+    source.name = "other";
+    assert_int_equal(ferry_kernel_check(&source, "gfx90a"), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_says("the code has no entry point of this name");
+    source.name = "scale";
+    code.kind = FERRY_CODE_HIP;
+    assert_int_equal(ferry_kernel_check(&source, "gfx90a"), FERRY_ERROR_COMPILE);
+    assert_says("hiprtcCompileProgram");
+    code.option_count = 0;
+    assert_int_equal(ferry_kernel_check(&source, "gfx90a"), FERRY_ERROR_COMPILE);
+    assert_says("BY");
+    /* Some compilers end the process for such a target. */
+    assert_int_not_equal(ferry_kernel_check(&source, "gfx9999"), FERRY_OK);
+}
+
+static void
+test_texts_are_compiled_for_a_device(void **state)
+{
+    const char *const options[] = {"-DBY=by"};
+    const ferry_kernel_code code = {.kind = FERRY_CODE_CUDA,
+                                    .flags = FERRY_CODE_EXACT,
+                                    .code = SCALE,
+                                    .options = options,
+                                    .option_count = 1};
+    const struct ferryi_code_job job = {.name = "scale", .code = &code};
+    void *module = NULL;
+    (void)state;
+    need_compiler();
+    char folder[FOLDER_PATH_BYTES];
+    folder_make(folder);
+    setenv("FERRY_CACHE_DIR", folder, 1);
+    fake.fakecuda_take_binaries();
+    ferryi_device *device = open_hip(0);
+    for (int i = 0; i < 2; i++) {
+        OK(device->ops->code_build(device, &job, &module));
+        OK(device->ops->code_unload(device, module));
+    }
+    assert_int_equal(folder_count(folder), 1);
+    close_hip(device);
+    folder_remove(folder);
+}
+
+static const char *library = FERRY_TEST_FAKECUDA_FOLDER "/libfakehip.so";
+
+static int
+start(void **state)
+{
+    (void)state;
+    is_release_5 = strstr(library, "fakehip_5");
+    setenv("FAKECUDA_DEVICES", "2", 1);
+    return fakecuda_find(library, &fake) &&
+                   ferryi_gpu_driver_load(&ferryi_hip_vendor, library, &driver) == FERRY_OK
+               ? 0
+               : -1;
+}
+
+static int
+clear_faults(void **state)
+{
+    (void)state;
+    fake.fakecuda_fail_none();
+    return fake.fakecuda_context_depth() == 0 ? 0 : -1;
+}
+
+#define HIP_TEST(name) cmocka_unit_test_teardown(name, clear_faults)
+
+int
+main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        HIP_TEST(test_libraries_that_are_not_hip),
+        HIP_TEST(test_properties),
+        HIP_TEST(test_default_streams),
+        HIP_TEST(test_errors_have_names_of_hip),
+        HIP_TEST(test_attributes),
+        HIP_TEST(test_types_of_memory),
+        HIP_TEST(test_prefetch_and_advice),
+        HIP_TEST(test_copies_between_devices),
+        HIP_TEST(test_host_functions),
+        HIP_TEST(test_forms_of_images),
+        HIP_TEST(test_limits_of_a_launch),
+        HIP_TEST(test_checks_of_texts),
+        HIP_TEST(test_texts_are_compiled_for_a_device),
+    };
+    if (argc > 1)
+        library = argv[1];
+    return cmocka_run_group_tests(tests, start, NULL);
+}
