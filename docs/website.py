@@ -27,7 +27,7 @@ FENCE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.M | re.S)
 PARTS = {
     "Start": ["docs/install.md", "docs/tutorial.md", "docs/concepts.md", "docs/names.md"],
     "Use": ["docs/kernels.md", "docs/exchange.md", "docs/environment.md", "docs/platforms.md", "docs/tuning.md", "docs/tracing.md",
-            "docs/debugging.md", "docs/coming-from.md"],
+            "docs/debugging.md", "docs/how-do-i.md", "docs/from-cuda.md", "docs/coming-from.md"],
     "Languages": ["docs/cpp.md", "docs/python.md", "docs/fortran.md"],
     "With other libraries": ["docs/with-*.md"],
     "Reference": ["reference/*.md", "docs/glossary.md"],

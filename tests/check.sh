@@ -5,14 +5,18 @@
 # What another device of the same test plays as well is left out of these builds, where all takes longer; --long plays it.
 once="--no-suite again"
 
-# Everything, by clang and without the toolkit: analysers and fuzzers take this build too, the latter with the counters of its branches.
+# whole_or ARGUMENTS-OF-PLAYED...: --long builds all of a folder, where the warnings of its compiler are errors; else only what runs.
+whole_or() { [ "$long" = yes ] || printf '%s ' "$@"; }
+
+# By clang and without the toolkit: analysers and fuzzers take this build too, the latter with the counters of its branches.
 check_address() {
-    CC=clang build_stage "address+undefined" "$checks/address" -Db_sanitize=address,undefined -Db_lundef=false \
+    suites="unit device buffer exchange process misuse"
+    CC=clang played=$(whole_or --suite "$suites" "$once" --folder examples cli tests/fuzz) build_stage "address+undefined" "$checks/address" -Db_sanitize=address,undefined -Db_lundef=false \
         -Dwerror=true -Doptimization=1 -Dcuda=disabled -Dmpi=disabled -Dsundials=disabled -Dfuzz=true \
         -Dc_args="-gline-tables-only -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize-coverage=inline-8bit-counters,pc-table" || return 1
     check_analysers "$checks/address"
     # shellcheck disable=SC2086
-    test_stage "address+undefined" "$checks/address" "unit device buffer exchange process misuse" --setup address $once || true
+    test_stage "address+undefined" "$checks/address" "$suites" --setup address $once || true
     beside=
     for target in $fuzz_targets types; do # two at a time
         one_case "fuzz $target" run_fuzzer "$checks/address" "$target" 6 &
@@ -56,16 +60,17 @@ command_fuzz() {
 check_pools() {
     CC=gcc targets=$([ "$long" = yes ] || printf checked) build_stage "checked" "$checks/gcc" -Dwerror=true -Ddebug_checks=true \
         -Dbench=disabled -Dexamples=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dcpp=disabled -Dfortran=disabled -Dtoolkit_root=/nowhere || return 1
-    test_stage "checked" "$checks/gcc" "$([ "$long" = yes ] || printf checked)" -t 2 --no-suite browser
+    test_stage "checked" "$checks/gcc" "$([ "$long" = yes ] || printf checked)" -t 2 --no-suite long
 }
 
 check_thread() {
-    CC=clang CXX=clang++ build_stage "thread" "$checks/thread" -Db_sanitize=thread -Db_lundef=false \
-        -Dwerror=true -Doptimization=1 -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dtoolkit_root=/nowhere || return 1
+    suites="unit device buffer exchange process threads"
     # Programs of suite same_threads have the same threads over each device.
-    [ "$long" = yes ] || set -- --no-suite same_threads
+    left_out="--no-suite lazy --no-suite alone $once $([ "$long" = yes ] || printf '%s' '--no-suite same_threads')"
+    CC=clang CXX=clang++ played=$(whole_or --suite "$suites" "$left_out") build_stage "thread" "$checks/thread" -Db_sanitize=thread -Db_lundef=false \
+        -Dwerror=true -Doptimization=1 -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dtoolkit_root=/nowhere || return 1
     # shellcheck disable=SC2086
-    test_stage "thread" "$checks/thread" "unit device buffer exchange process threads" --setup thread --no-suite lazy --no-suite alone $once "$@"
+    test_stage "thread" "$checks/thread" "$suites" --setup thread $left_out
 }
 
 # hide_optional FOLDER: hides the tools, libraries and modules that Ferry can do without, for the rest of this shell. The new PATH has
@@ -92,9 +97,12 @@ hide_optional() {
 # A static release for a machine without anything optional, in a subshell, because what is hidden stays hidden.
 check_static() (
     hide_optional "$root/$checks/hidden"
-    if CC=gcc build_stage "release, static, nothing optional" "$checks/static" -Dwerror=true -Dbuildtype=release -Ddefault_library=static -Dsundials=disabled \
+    suites="unit gen gpu headers lint cli examples python"
+    left_out="--no-suite alone --no-suite more"
+    if CC=gcc played=$(whole_or --suite "$suites" "$left_out" --installed) build_stage "release, static, nothing optional" "$checks/static" -Dwerror=true -Dbuildtype=release -Ddefault_library=static -Dsundials=disabled \
         -Dtoolkit_root=/nowhere -Dbench=disabled; then
-        test_stage "release, static, nothing optional" "$checks/static" "unit gen gpu headers lint cli examples python" --no-suite alone --no-suite more || true
+        # shellcheck disable=SC2086
+        test_stage "release, static, nothing optional" "$checks/static" "$suites" $left_out || true
         one_case "static: installed" sh tests/installed.sh "$checks/static" --static || true
     else
         printf '0 1\n' >>"$logs/sums"
@@ -159,7 +167,7 @@ check_long() {
     FERRY_PROCESS_CONTEXTS=100 test_stage "valgrind process" "$build" "process" --setup valgrind || true
     test_stage "five times" "$build" "unit device buffer" -t 30 --repeat 5 || true
     FERRY_LONG=1 test_stage "long process" "$build" "process" -t 30 || true
-    test_stage "site in a browser" "$build" "browser" || true
+    test_stage "what only --long plays" "$build" "long" -t 10 || true
 }
 
 command_check() {

@@ -52,9 +52,14 @@ set_up() {
     printf '%s\n' "$tools" >"$folder/dev-tools"
 }
 
-build_folder() { # FOLDER MESON-OPTIONS...; all of it, or the $targets alone
+build_folder() { # FOLDER MESON-OPTIONS...; all of it, or the $targets alone, or what tests/played.py lists for the options in $played
+    set_up "$@" || return 1
     # shellcheck disable=SC2086
-    set_up "$@" && meson compile -C "$1" ${targets-}
+    if [ -n "${played-}" ]; then
+        files=$(python3 tests/played.py "$1" $played) && ninja -C "$1" $files
+    else
+        meson compile -C "$1" ${targets-}
+    fi
 }
 
 # build_stage NAME FOLDER MESON-OPTIONS...

@@ -436,14 +436,14 @@ run_fill(void *payload)
     const struct fill *fill = payload;
     if (fill->target.fault)
         return FERRYI_GPU_ERROR_ILLEGAL_ADDRESS;
-    for (size_t i = 0; i < fill->count; i++) {
-        unsigned char byte = (unsigned char)fill->pattern;
-        unsigned short half = (unsigned short)fill->pattern;
-        const void *value = fill->pattern_bytes == 1   ? (const void *)&byte
-                            : fill->pattern_bytes == 2 ? (const void *)&half
-                                                       : &fill->pattern;
-        memcpy(fill->target.target + i * fill->pattern_bytes, value, fill->pattern_bytes);
+    if (fill->pattern_bytes == 1) {
+        memset(fill->target.target, (int)fill->pattern, fill->count);
+        return FERRYI_GPU_SUCCESS;
     }
+    unsigned short half = (unsigned short)fill->pattern;
+    const void *value = fill->pattern_bytes == 2 ? (const void *)&half : &fill->pattern;
+    for (size_t i = 0; i < fill->count; i++)
+        memcpy(fill->target.target + i * fill->pattern_bytes, value, fill->pattern_bytes);
     return FERRYI_GPU_SUCCESS;
 }
 
