@@ -23,8 +23,8 @@ setup(void **state)
 
 #define SMALL(function) cmocka_unit_test_setup_teardown(function, setup, fixture_teardown)
 
-/* A copy whose place nobody named is written at the host if its target does not fit beside its
- * source. With a stream of the device, it fails, because the program named the place. */
+/* A copy whose place the program did not name is written at the host if its target does not fit
+ * beside its source. With a stream of the device, it fails, because the program named the place. */
 static void
 test_a_copy_goes_where_there_is_room(void **state)
 {

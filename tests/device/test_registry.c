@@ -108,8 +108,8 @@ test_absent_devices_are_no_device(void **state)
 {
     (void)state;
     assert_refuses("nonsense", FERRY_ERROR_NO_DEVICE);
-    assert_non_null(
-        strstr(ferry_last_error(), "called \"nonsense\", only host, emulated, cuda, hip and opencl"));
+    assert_non_null(strstr(ferry_last_error(),
+                           "called \"nonsense\", only host, emulated, cuda, hip and opencl"));
     assert_refuses("host:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("host:99999999999999999999", FERRY_ERROR_NO_DEVICE);
     assert_refuses("emulated,hostess", FERRY_ERROR_NO_DEVICE);
