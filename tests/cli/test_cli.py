@@ -19,7 +19,7 @@ from tap import Tap  # noqa: E402
 ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that does not exist
 INFO_MEMBERS = {"command", "schema", "version", "header_version", "devices", "cuda", "why_no_cuda", "cufile", "why_no_cufile",
                 "kernel_cache", "why_no_kernel_cache", "places"}
-PLACE_MEMBERS = {"place", "kind", "name", "native", "coherent", "architecture", "driver_version", "capability_bits",
+PLACE_MEMBERS = {"place", "kind", "name", "native", "coherent", "architecture", "driver_version", "target", "capability_bits",
                  "capabilities", "memory"}
 
 
@@ -68,6 +68,7 @@ def check_place(place, number):
         (all(type(place[key]) is int for key in ("native", "capability_bits")), "numbers are not numbers"),
         (type(place["coherent"]) is bool, "coherent is no boolean"),
         (all(place[key] is None or type(place[key]) is int for key in ("architecture", "driver_version")), "versions"),
+        (place["target"] is None or place["target"], "the target is an empty text"),
         (bin(place["capability_bits"]).count("1") == len(place["capabilities"]), "a capability has no name"),
         (set(memory) == {"total_bytes", "free_bytes", "used_bytes"}, f"memory members {sorted(memory)}"),
         (all(type(value) is int for value in memory.values()), "memory is not in numbers"),

@@ -381,8 +381,8 @@ test_a_code_needs_a_capability(void **state)
 
 /* -- the library's own kernels ----------------------------------------------------------------- */
 
-/* The library has conversions and the kernel of batches in CUDA alone. A device of another language
- * must get none of them: the host's loops convert, or nothing on the device does. */
+/* The library has conversions and the kernel of batches in CUDA and OpenCL C. A device of another
+ * language must get none of them: the host's loops convert, or nothing on the device does. */
 static void
 test_own_kernels_are_in_the_language_of_the_device(void **state)
 {
@@ -395,19 +395,20 @@ test_own_kernels_are_in_the_language_of_the_device(void **state)
         {FERRY_LANGUAGE_CUDA, BOTH, false, true, true},
         {FERRY_LANGUAGE_CUDA, BOTH, true, true, true},
         {FERRY_LANGUAGE_CUDA, 0, true, false, false},
-        {FERRY_LANGUAGE_OPENCL, BOTH, false, true, false},
-        {FERRY_LANGUAGE_OPENCL, BOTH, true, false, false},
+        {FERRY_LANGUAGE_OPENCL, BOTH, false, true, true},
+        {FERRY_LANGUAGE_OPENCL, BOTH, true, true, true},
+        {FERRY_LANGUAGE_OPENCL, 0, true, false, false},
         {FERRY_LANGUAGE_HIP, BOTH, true, false, false},
         {FERRY_LANGUAGE_NONE, 0, false, true, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const bool has_kernels = cases[i].language == FERRY_LANGUAGE_CUDA && cases[i].capabilities;
+        const bool has_kernels = cases[i].scatters;
         foreign_begin(cases[i].language, "a device", cases[i].capabilities);
         foreign.hides_memory = cases[i].hides_memory;
         ferry_context *context = open_context("foreign");
         assert_int_equal(ferryi_scatter_is_ready(context->engine, 1), cases[i].scatters);
-        assert_int_equal(foreign.loads, cases[i].scatters);
-        foreign.loads = 0;
+        assert_int_equal(foreign.loads + foreign.builds, cases[i].scatters);
+        foreign.loads = foreign.builds = 0;
         assert_int_equal(ferryi_converter_can(context->converters[1], ferry_float_element(),
                                               ferry_double_element()),
                          cases[i].converts);
@@ -416,7 +417,8 @@ test_own_kernels_are_in_the_language_of_the_device(void **state)
     }
 }
 
-/* A conversion between buffers has its result on every device, whoever makes it. */
+/* A conversion between buffers has its result on every device, also where the kernels do not
+ * compile. */
 static void
 test_conversions_without_kernels(void **state)
 {
@@ -427,6 +429,7 @@ test_conversions_without_kernels(void **state)
         ferry_float_buffer source;
         ferry_double_buffer target;
         foreign_begin(FERRY_LANGUAGE_OPENCL, "a device", BOTH);
+        foreign.refuses[FERRY_CODE_OPENCL] = FERRY_ERROR_COMPILE;
         foreign.hides_memory = hides;
         ferry_context *context = open_context("foreign");
         for (int i = 0; i < COUNT; i++)

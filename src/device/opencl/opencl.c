@@ -112,6 +112,8 @@ read_properties(struct ferryi_opencl_device *opencl)
     const uint64_t floats = number_of(opencl, FERRYI_CL_DEVICE_SINGLE_FP_CONFIG);
     opencl->rounds_division = floats & FERRYI_CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT;
     opencl->has_denormals = floats & FERRYI_CL_FP_DENORM;
+    opencl->reaches_host = number_of(opencl, FERRYI_CL_DEVICE_SVM_CAPABILITIES) &
+                           FERRYI_CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
     read_text(opencl, FERRYI_CL_DEVICE_IL_VERSION, il_version, sizeof(il_version));
     opencl->takes_spirv = (opencl->driver->groups & FERRYI_OPENCL_IL) && *il_version;
 }

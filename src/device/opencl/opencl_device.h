@@ -74,8 +74,9 @@ struct ferryi_opencl_device {
     bool rounds_division; /* division and roots of float are exact with a compiler's option */
     bool has_denormals;   /* computes with denormal floats, rather than with 0 in their place */
     bool takes_spirv;
-    bool calls_wait;         /* a user event stops the driver's other queues, so host_call waits */
-    size_t most_bytes;       /* of one allocation */
+    bool reaches_host; /* kernels access all memory of the host (fine-grained system memory) */
+    bool calls_wait;   /* a user event stops the driver's other queues, so host_call waits */
+    size_t most_bytes; /* of one allocation */
     ferryi_cl_queue service; /* for work of the device itself, always idle between two calls */
     _Atomic bool is_lost;
     _Atomic size_t used_bytes;

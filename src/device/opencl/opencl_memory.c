@@ -230,6 +230,8 @@ ferryi_opencl_memory_is_reached(struct ferryi_opencl_device *opencl, const void 
     const int kind = kind_of(opencl, address);
     if (kind >= 0)
         return !is_mapped(opencl, (ferry_memory_kind)kind);
+    if (opencl->reaches_host)
+        return true;
     return opencl->model == FERRYI_OPENCL_USM &&
            usm_type_of(opencl, address) != FERRYI_CL_MEM_TYPE_UNKNOWN_INTEL;
 }
