@@ -15,13 +15,13 @@
 #include "cli/output.h"
 
 /* Rises when a member of the JSON output changes its meaning or goes. */
-enum { INFO_SCHEMA = 1, PLACES_MAX = 16, DEVICES_MAX = 15 };
+enum { INFO_SCHEMA = 1, PLACES_MAX = 16, DEVICES_MAX = 15, VENDOR_COUNT = 2 };
 
 static const char usage_text[] =
     "usage: ferry info [-j] [-d DEVICES] [-o FILE]\n\n"
     "Prints versions and, for every place where a buffer can have a replica, what it is, its "
     "memory and what it can do.\n\n"
-    "  -d, --device DEVICES  a list such as host, emulated:2, opencl or cuda:0,cuda:1;\n"
+    "  -d, --device DEVICES  a list such as host, emulated:2, opencl, hip or cuda:0,cuda:1;\n"
     "                        default: FERRY_DEVICE, else every CUDA device, else host\n"
     "  -j, --json            as JSON\n"
     "  -o, --output FILE     write to FILE\n"
@@ -37,9 +37,12 @@ struct request {
 struct report {
     const char *devices;                           /* the list that was opened */
     char chosen[DEVICES_MAX * sizeof("cuda:00,")]; /* its text when it was chosen here */
-    bool cuda;                                     /* is one of the places a CUDA device? */
-    bool cuda_tried;
-    char why_no_cuda[512];
+    struct vendor {
+        const char *kind, *title;
+        bool has_place; /* is one of the places a device of this kind? */
+        bool was_tried;
+        char why_none[512];
+    } vendors[VENDOR_COUNT];
     const char *kernel_cache; /* the folder of compiled kernels; NULL: none */
     char kernel_cache_text[4096];
     bool cufile; /* was the library of GPUDirect Storage found? */
@@ -79,25 +82,36 @@ can_open(const char *devices)
     return true;
 }
 
-/* The list of all CUDA devices, or "host" and why. */
-static void
-choose_devices(struct report *report)
+/* Chooses all devices of a kind. Returns false, and keeps the reason, if there is none. */
+static bool
+choose_all(struct report *report, struct vendor *vendor)
 {
     size_t length = 0;
 
-    report->cuda_tried = true;
+    vendor->was_tried = true;
     for (int ordinal = 0; ordinal < DEVICES_MAX; ordinal++) {
         char one[16];
-        snprintf(one, sizeof(one), "cuda:%d", ordinal);
+        snprintf(one, sizeof(one), "%s:%d", vendor->kind, ordinal);
         if (!can_open(one))
             break;
         length += (size_t)snprintf(report->chosen + length, sizeof(report->chosen) - length, "%s%s",
                                    length ? "," : "", one);
     }
-    if (length == 0) {
-        snprintf(report->why_no_cuda, sizeof(report->why_no_cuda), "%s", ferry_last_error());
+    if (length == 0)
+        snprintf(vendor->why_none, sizeof(vendor->why_none), "%s", ferry_last_error());
+    return length > 0;
+}
+
+/* Chooses all devices of the first kind that has one, or the host. */
+static void
+choose_devices(struct report *report)
+{
+    int i = 0;
+
+    while (i < VENDOR_COUNT && !choose_all(report, &report->vendors[i]))
+        i++;
+    if (i == VENDOR_COUNT)
         snprintf(report->chosen, sizeof(report->chosen), "host");
-    }
     report->devices = report->chosen;
 }
 
@@ -141,8 +155,9 @@ gather(ferry_context *context, struct report *report)
                   ferry_context_get_place_info(context, place, &report->places[place]));
         FERRY_TRY(status, fail,
                   ferry_context_get_memory_info(context, place, &report->memory[place]));
-        if (!strcmp(report->places[place].kind, "cuda"))
-            report->cuda = true;
+        for (int i = 0; i < VENDOR_COUNT; i++)
+            report->vendors[i].has_place |=
+                strcmp(report->places[place].kind, report->vendors[i].kind) == 0;
     }
 fail:
     return status;
@@ -305,8 +320,9 @@ print_text(FILE *file, const struct report *report)
     snprintf(versions, sizeof(versions), "%s, headers %s", ferry_version(), FERRY_VERSION);
     print_line(file, "Ferry", "", versions);
     print_line(file, "Devices", "", report->devices);
-    if (report->cuda_tried && !report->cuda)
-        print_line(file, "CUDA", "none: ", report->why_no_cuda);
+    for (int i = 0; i < VENDOR_COUNT; i++)
+        if (report->vendors[i].was_tried && !report->vendors[i].has_place)
+            print_line(file, report->vendors[i].title, "none: ", report->vendors[i].why_none);
     if (report->cufile)
         print_line(file, "cuFile", "", "found, not used: files go through host memory");
     else
@@ -368,9 +384,13 @@ write_json(FILE *file, const struct report *report)
     json_string(&json, "version", ferry_version());
     json_string(&json, "header_version", FERRY_VERSION);
     json_string(&json, "devices", report->devices);
-    json_bool(&json, "cuda", report->cuda);
-    json_string(&json, "why_no_cuda",
-                report->cuda_tried && !report->cuda ? report->why_no_cuda : NULL);
+    for (int i = 0; i < VENDOR_COUNT; i++) {
+        const struct vendor *vendor = &report->vendors[i];
+        char why[24];
+        snprintf(why, sizeof(why), "why_no_%s", vendor->kind);
+        json_bool(&json, vendor->kind, vendor->has_place);
+        json_string(&json, why, vendor->was_tried && !vendor->has_place ? vendor->why_none : NULL);
+    }
     json_bool(&json, "cufile", report->cufile);
     json_string(&json, "why_no_cufile", report->cufile ? NULL : report->why_no_cufile);
     json_string(&json, "kernel_cache", report->kernel_cache);
@@ -439,7 +459,8 @@ int
 command_info(int argc, char **argv)
 {
     struct request request = {0};
-    struct report report = {0};
+    struct report report = {
+        .vendors = {{"cuda", "CUDA", false, false, ""}, {"hip", "HIP", false, false, ""}}};
     ferry_context *context = NULL;
     ferry_status status = FERRY_OK;
     int result = read_arguments(argc, argv, &request);

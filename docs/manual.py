@@ -15,7 +15,7 @@ import re
 import sys
 
 # Words that complete an argument which its help names so; other arguments are completed as files.
-WORDS = {"DEVICE": ["host", "emulated", "cuda", "opencl"], "DEVICES": ["host", "emulated", "cuda", "opencl"]}
+WORDS = {"DEVICE": ["host", "emulated", "cuda", "hip", "opencl"], "DEVICES": ["host", "emulated", "cuda", "hip", "opencl"]}
 NO_COMPLETION = {"BYTES", "N", "PREFIX", "NAME", "ARG"}
 PURPOSES = {"ferry": "inspect devices, measure transfers, read allocation logs and traces",
             "ferry-gen": "write typed headers and Fortran modules from JSON"}
@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "ferry": {"FERRY_DEVICE": "the devices that are used where -d is not given",
               "FERRY_CUDA_LIBRARY": "the CUDA driver to load instead of libcuda.so.1",
               "FERRY_OPENCL_LIBRARY": "the OpenCL library to load instead of libOpenCL.so.1",
+              "FERRY_HIP_LIBRARY": "the library of HIP to load instead of libamdhip64.so",
               "FERRY_CACHE_DIR": "the folder of compiled kernels; empty: none is kept",
               "FERRY_TRACE": "any program that uses Ferry writes a trace into this file",
               "FERRY_ALLOCATION_LOG": "any program that uses Ferry writes its allocations into this file"},

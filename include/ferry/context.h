@@ -139,8 +139,8 @@ typedef struct ferry_place_info {
     uint64_t capabilities;   /**< ferry_capability bits */
     int architecture;        /**< on CUDA the compute capability as 10 * major + minor; otherwise
                                   0 */
-    int driver_version;      /**< on CUDA the CUDA version of the driver, as 1000 * major + 10 *
-                                  minor; otherwise 0 */
+    int driver_version;      /**< on CUDA the CUDA version of the driver, on HIP the version of HIP,
+                                  as 1000 * major + 10 * minor; otherwise 0 */
     ferry_language language; /**< language of the code that the place runs */
     const char *target;      /**< what its code is compiled for, such as "sm_90" on CUDA, and on
                                   OpenCL the names of the device and of its driver's version; "" for
@@ -197,9 +197,9 @@ typedef struct ferry_transfer_stats {
  * Opens devices and creates a context over them. The caller owns `*out`, as its first owner. The
  * call blocks while drivers start.
  *
- * If no devices are named, the context uses the best CUDA device, or the host device where there is
- * none, and logs its choice. Named devices are of one kind, such as CUDA, and perhaps the host.
- * Contexts share no pools, streams and staging rings.
+ * If no devices are named, the context uses the best CUDA device, or else the first HIP device, or
+ * the host device where there is none, and logs its choice. Named devices are of one kind, such as
+ * CUDA, and perhaps the host. Contexts share no pools, streams and staging rings.
  *
  * @return FERRY_OK; FERRY_ERROR_NO_DEVICE (a requested device is absent);
  *         FERRY_ERROR_INVALID_ARGUMENT (also if the list of devices is malformed or has more than

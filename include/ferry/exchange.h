@@ -106,7 +106,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_element_parse(ferry_text language, 
 /**
  * Sets `*out_type` and `*out_id` to the type and number by which DLPack and Arrow identify a
  * device: 1 (kDLCPU) and 0 for host memory and the device "host"; 2 (kDLCUDA) and the driver's
- * ordinal for CUDA; 12 (kDLExtDev) and its own number for an emulated device.
+ * ordinal for CUDA; 4 (kDLOpenCL) for OpenCL; 10 (kDLROCM) for HIP; 12 (kDLExtDev) and its own
+ * number for an emulated device.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT; FERRY_ERROR_INVALID_STATE.
  * Threads: any.
  */
@@ -115,9 +116,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_exchange_device(ferry_conte
                                                                      int32_t *out_id);
 
 /**
- * Returns the place that this device type and number identify. Types 1 and 3 (kDLCUDAHost, pinned
- * memory) mean the host, with the number 0 or -1. Types 2 and 13 (kDLCUDAManaged) mean the CUDA
- * device with the ordinal `id`. Type 12 means the emulated device with the number `id`, whose
+ * Returns the place that this device type and number identify. Types 1, 3 (kDLCUDAHost, pinned
+ * memory) and 11 (kDLROCMHost) mean the host, with the number 0 or -1. Types 2 and 13
+ * (kDLCUDAManaged) mean the CUDA device with the ordinal `id`, and type 10 means the HIP device.
+ * Type 12 means the emulated device with the number `id`, whose
  * memory only its own context can use.
  * @return the place; -1 when the context has no such place, for NULL, and for a destroyed context.
  * Threads: any.

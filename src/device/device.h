@@ -62,8 +62,8 @@ enum {
 struct ferryi_device_properties {
     char name[128];
     int architecture;   /* 10 * major + minor, or 0 */
-    int driver_version; /* version of the CUDA driver as 1000 * major + 10 * minor; 0 if the device
-                           has no driver */
+    int driver_version; /* version of the driver of CUDA or of HIP as 1000 * major + 10 * minor; 0
+                           if the device has no driver */
     int native;         /* the driver's ordinal */
     size_t total_bytes;
     ferry_language language; /* language of the code that the device runs */

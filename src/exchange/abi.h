@@ -18,6 +18,7 @@ enum ferryi_dl_device {
     FERRYI_DL_CUDA_HOST = 3,
     FERRYI_DL_OPENCL = 4,
     FERRYI_DL_ROCM = 10,
+    FERRYI_DL_ROCM_HOST = 11,
     FERRYI_DL_EXT_DEV = 12,
     FERRYI_DL_CUDA_MANAGED = 13
 };

@@ -77,7 +77,9 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 static ferry_status
 read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
-    bool is_host = array->device_type == FERRYI_DL_CPU || array->device_type == FERRYI_DL_CUDA_HOST;
+    bool is_host = array->device_type == FERRYI_DL_CPU ||
+                   array->device_type == FERRYI_DL_CUDA_HOST ||
+                   array->device_type == FERRYI_DL_ROCM_HOST;
     if (!array->sync_event)
         return FERRY_OK;
     if (is_host)

@@ -546,7 +546,7 @@ test_memory_that_the_context_does_not_have(void **state)
     fixture *f = *state;
     static const int32_t devices[][2] = {{0, 0},  {1, 1},  {1, INT32_MAX}, {1, INT32_MIN}, {2, -1},
                                          {2, 77}, {3, 4},  {4, 0},         {7, 0},         {8, 0},
-                                         {9, 0},  {10, 0}, {11, 0},        {12, -2},       {12, 99},
+                                         {9, 0},  {10, 0}, {11, 4},        {12, -2},       {12, 99},
                                          {14, 0}, {15, 0}, {16, 0},        {INT32_MAX, 0}, {-1, 0}};
     for (size_t i = 0; i < LENGTH(devices); i++) {
         for (int kind = 0; kind < KINDS; kind++) {
@@ -1005,6 +1005,7 @@ test_places_and_devices(void **state)
     assert_int_equal(ferry_context_exchange_place(f->context, 1, 0), 0);
     assert_int_equal(ferry_context_exchange_place(f->context, 1, -1), 0);
     assert_int_equal(ferry_context_exchange_place(f->context, 3, 0), 0);
+    assert_int_equal(ferry_context_exchange_place(f->context, 11, 0), 0);
     for (int place = 1; place <= f->places; place++) {
         ferry_place_info info;
         OK(ferry_context_get_place_info(f->context, place, &info));
