@@ -101,6 +101,12 @@ class Parameter:
     def declared_in(self, dialect):
         return self.declared(dialect.scalar(self.element), dialect.memory)
 
+    def declared_for_element(self, dialect=None):
+        """As a parameter of the function of one element, which takes the values of buffers."""
+        if self.is_array:
+            return self.declared_in(dialect) if dialect else self.declared(self.host_type)
+        return f"const {dialect.value(self.element) if dialect else self.host_type} {self.name}"
+
     @property
     def launched(self):
         return f"{self.element.handle if self.is_buffer else self.element.c_type} {self.name}"
@@ -190,6 +196,10 @@ class Kernel:
         self.ones = [parameter for parameter in self.parameters if parameter.one]
         # Elements that write the same one must not run at once, and the compiler must not take them for independent.
         self.scatters = any(parameter.whole and not parameter.is_read for parameter in self.parameters)
+        self.returns = self.text.has_return
+        self.element_name = f"{self.sym}_Element_"  # no function of the file has capitals
+        self.element_declared = ", ".join([*(parameter.declared_for_element() for parameter in self.parameters), *(f"const size_t {size}" for size in ("i", *self.sizes))])
+        self.element_given = ", ".join([*(parameter.name for parameter in self.parameters), "i", *self.sizes])
         # Several threads of the host may run it: what it writes at all is independent, or integers that are changed atomically.
         self.is_parallel = not self.text.writes
         self.described = textwrap.wrap(" ".join(filter(None, self._sentences())), 96, break_long_words=False)
@@ -271,6 +281,11 @@ class Kernel:
             head = dialect.head(self.sym, declarations + [f"{dialect.memory}uint64_t *scratch_"] + outs + sizes)
             return helpers + head + self._ones_text(dialect) + self._fused_text(dialect, each)
         head = dialect.head(self.sym, declarations + sizes) + self._ones_text(dialect)
+        if self.form == "map" and self.returns:
+            declared = [parameter.declared_for_element(dialect) for parameter in self.parameters]
+            declared += [f"const {dialect.size} {size}" for size in ("i", *self.sizes)]
+            element = f"{dialect.function} void\n{self.element_name}({', '.join(declared)})\n{{\n{indented(each, 4)}}}\n"
+            return helpers + element + head + dialect.strided("i", "n_") + f"        {self.element_name}({self.element_given});\n    }}\n}}\n"
         if self.form == "map":
             return helpers + head + dialect.strided("i", "n_") + indented(each, 8) + "    }\n}\n"
         near = (f"{dialect.function} size_t near_(size_t at, int step, size_t end)\n{{\n"
@@ -506,6 +521,7 @@ class KernelFile:
         found = [helper for function in self.functions.values() for helper in (*function.helpers, function)]
         found += [helper for kernel in self.kernels for helper in kernel.helpers]
         self.helpers = list({helper.called: helper for helper in found}.values())
+        self.has_returns = any(kernel.returns for kernel in self.kernels)
         self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
         self.block, self.blocks = BLOCK, BLOCKS
 

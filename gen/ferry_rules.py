@@ -21,6 +21,7 @@ class Text:
         self.parameters = {parameter.name: parameter for parameter in parameters}
         self.known = known  # names of functions and constants of the file, and of C functions
         self.counted, self.locals, self.unknown, self.called = set(), {}, {}, set()
+        self.has_return = False  # whether a return may end the element
         self.atomics = {}  # (operation, element) by the names by which the changed text calls them
         self.writes = set()  # whole arrays that it writes by itself, or whose atomic operations are of floating point
         self.changes = []  # (begin, end, what the generated code has there instead)
@@ -151,9 +152,24 @@ class Walk:
         word = node.token.text
         if self.text.form == "function" and word in ("return", "goto"):
             return
+        if self.text.form == "map" and word == "return":
+            self.end_element(node)
+            return
         if word in ("return", "goto") or not (self.loops or word == "break" and self.switches):
             raise CodeError(f"holds '{word}', which leaves the text: it would end the loop over the elements on the host, and one thread on a "
                             "device; expected conditions, such as 'if (...) { ... }'")
+
+    def end_element(self, node):
+        """A return, which ends the element. What follows is for other elements."""
+        if node.parts:
+            raise CodeError(f"holds '{self.source(node)}'; expected 'return;', because an element has no value")
+        arrays = [name for name, parameter in self.text.parameters.items() if parameter.access == "overwrite" and not parameter.whole]
+        for name in arrays:
+            if name not in self.written:
+                raise CodeError(f"does not write '{name}[i]' before 'return'; expected '{name}[i] = ...' for every element of an 'overwrite' array, or "
+                                "'update' in its place")
+        self.written |= set(arrays)
+        self.text.has_return = True
 
     # -- expressions --
 

@@ -70,7 +70,12 @@ CHANGES = [
      BEYOND_SCHEMA),
     ("kernel called as a reserved word", ["kernels", MAP, "name"], "double", f"kernels[{MAP}].name", "reserved word", BEYOND_SCHEMA),
     ("kernel called as a member of the struct", ["kernels", MAP, "name"], "context", f"kernels[{MAP}].name", "generated code", BEYOND_SCHEMA),
-    ("map that returns", ["kernels", MAP, "each"], "if (x[i] < a) return; z[i] = b * y[i];", f"kernels[{MAP}].each", "holds 'return'", BEYOND_SCHEMA),
+    ("map that returns before it writes", ["kernels", MAP, "each"], "if (x[i] < a) return; z[i] = b * y[i];", f"kernels[{MAP}].each",
+     "does not write 'z[i]' before 'return'", BEYOND_SCHEMA),
+    ("map that returns a value", ["kernels", MAP, "each"], "z[i] = a * b * y[i]; return x[i];", f"kernels[{MAP}].each", "expected 'return;'", BEYOND_SCHEMA),
+    ("stencil that returns", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0); return;", f"kernels[{BLUR}].each", "holds 'return'", BEYOND_SCHEMA),
+    ("map with results that returns", ["kernels", STEP, "each"], ["const double size = r[i];", "return;"], f"kernels[{STEP}].each", "holds 'return'",
+     BEYOND_SCHEMA),
     ("map that breaks", ["kernels", MAP, "each"], "z[i] = a * b * y[i]; if (x[i] < 0) break;", f"kernels[{MAP}].each", "holds 'break'", BEYOND_SCHEMA),
     ("map that continues", ["kernels", MAP, "each"], "z[i] = a * b * y[i]; switch (1) { default: continue; }", f"kernels[{MAP}].each", "holds 'continue'",
      BEYOND_SCHEMA),
@@ -247,6 +252,7 @@ CORRECT = [
     ("update whole vec3 p, read one int k", "p[k].x += 1.0f; p[count(p) - 1].v[1]++;", {"count": True}),
     ("update float x", "x[i] += 1; const float y = x[i];", {"results": [{"name": "sum", "sum": "float", "value": "y * n"}]}),
     ("read int x, update whole int t", "for (int k = 0; k < x[i]; k++) atomic_add(t[k + count(t) / 2], x[i]); if (x[i]) { atomic_max(t[0], 1); }", {}),
+    ("read float x, overwrite float z, update float y", "if (x[i] < 0) { z[i] = 0; return; } z[i] = x[i]; if (x[i] > 9) return; y[i] = z[i];", {}),
     ("update float count, update whole float t", "t[i] = t[2 * i] + count[i];", {}),
     ("read whole float whole, read float one, overwrite float z", "z[i] = whole[count(whole) - 1] + one[i];", {}),
     ("read whole float x, overwrite float z", "const float *const near_by = x + i; z[i] = *near_by + near_by[0];", {}),
@@ -534,7 +540,7 @@ def assembly_cases(tap, folder, folders, compiler):
     """The compiler vectorizes the expected loops, without options that a program would have to add."""
     result = subprocess.run([*compiler, "-O2", "-march=haswell", "-S", *(f"-I{one}" for one in folders), str(folder / "runs.c"), "-o", "-"],
                             capture_output=True, text=True)
-    wanted = {"linear_sum": {"mulpd", "addpd"}, "dot": {"mulpd", "addpd"}, "total": {"addps"}, "blur": {"mulps", "addps"}, "roots": {"sqrtps", "divps"}}
+    wanted = {"linear_sum": {"mulpd", "addpd"}, "dot": {"mulpd", "addpd"}, "total": {"addps"}, "blur": {"mulps", "addps"}, "step": {"mulpd", "addpd"}, "roots": {"sqrtps", "divps"}}
     problems = []
     for name, instructions in wanted.items():
         body = "".join(re.findall(rf"^(?:mylib_|run_){name}(?:_run)?(?:\.\w+)*:[^\n]*\n(.*?)^\s*\.size", result.stdout, re.M | re.S))

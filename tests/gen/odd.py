@@ -68,6 +68,7 @@ PLACES = {
     "result": lambda name: kernel(parameters=["update float x"], each="x[i] += 1.0f;", results=[{"name": name, "sum": "double", "value": "x[i]"}]),
     "variable beside a result": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i];",
                                                     results=[{"name": "total", "max": "float", "value": f"{name} + 1.0f"}]),
+    "text that returns": lambda name: kernel(parameters=[f"update float {name}", "read one float at"], each=f"if ({name}[i] > at) {{ return; }} {name}[i] = at;"),
     "variable": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i]; x[i] = {name} + {name};"),
     "variable of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", "overwrite float z"], each=f"float {name} = x(0, 1); z[i] = {name};"),
     "function": lambda name: kernel(parameters=["update float x"], each=f"x[i] = {name}(x[i]);") | {"functions": [

@@ -36,7 +36,8 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(dot) X(dot_into) X(total) X(total_into) X(longest) X(longest_into) X(least)            \
         X(least_into) X(count_above) X(count_above_into) X(lengths) X(move) X(norm)            \
             X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(swap_pairs) X(scatter) X(row_sum)   \
-                X(row_sum_into) X(smooth) X(step) X(extent) X(tally) X(tally_floats)
+                X(row_sum_into) X(smooth) X(step) X(extent) X(tally) X(tally_floats) \
+                    X(relax)
 /* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
@@ -536,6 +537,39 @@ test_atomics(ferry_context *context, const mylib_several *kernels)
     ferry_int_destroy(&keys);
 }
 
+/* A return ends one element, and the others go on. */
+static void
+test_returns(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const int edges[6] = {0, 2, 3, 4, 4, 6}, ends[6] = {1, 2, 3, 4, -1, 0};
+    const int far = 99;
+    const struct mylib_vec3 unused = {.x = 1};
+    int found[5], first = 0;
+    bool seen[5];
+    ferry_int_buffer starts = {0}, targets = {0}, levels = {0};
+    ferry_bool_buffer reached = {0};
+    MUST(ferry_int_create_from(context, 6, edges, NULL, &starts));
+    MUST(ferry_int_create_from(context, 6, ends, NULL, &targets));
+    MUST(ferry_int_create(context, 5, NULL, &levels));
+    MUST(ferry_int_fill(levels, 0, FERRY_REST, far, NULL));
+    MUST(ferry_int_copy_from(levels, 0, 1, &first, NULL));
+    MUST(ferry_bool_create(context, 5, NULL, &reached));
+    MUST(mylib_relax(kernels, stream, starts, targets, levels, 0, reached, unused));
+    MUST(ferry_bool_copy_to(reached, 0, 5, seen, NULL));
+    EXPECT(seen[0] && !seen[1] && !seen[2] && !seen[3] && !seen[4]);
+    MUST(mylib_relax(kernels, stream, starts, targets, levels, 1, reached, unused));
+    MUST(mylib_relax(kernels, stream, starts, targets, levels, 2, reached, unused));
+    MUST(ferry_int_copy_to(levels, 0, 5, found, NULL));
+    EXPECT(found[0] == 0 && found[1] == 1 && found[2] == 1 && found[3] == 2 && found[4] == 2);
+    MUST(ferry_bool_copy_to(reached, 0, 5, seen, NULL));
+    EXPECT(!seen[0] && !seen[3] && !seen[4]);
+    ferry_bool_destroy(&reached);
+    ferry_int_destroy(&levels);
+    ferry_int_destroy(&targets);
+    ferry_int_destroy(&starts);
+}
+
 /* A whole array, or a value in a buffer, must not overlap an array that is written, also as views
  * of one buffer. */
 static void
@@ -650,6 +684,7 @@ test_all(ferry_context *context, const mylib_several *kernels)
     test_results(context, kernels);
     test_extents(context, kernels);
     test_atomics(context, kernels);
+    test_returns(context, kernels);
     test_overlaps(context, kernels);
     test_whole_overlaps(context, kernels);
     test_constants(context, kernels);

@@ -11,6 +11,7 @@
 #include <ferry/generated.h>
 #include "mylib/large_buffer.h"
 #include "mylib/vec3_buffer.h"
+#include <ferry/bool.h>
 #include <ferry/byte.h>
 #include <ferry/complex_double.h>
 #include <ferry/double.h>
@@ -77,6 +78,7 @@ typedef struct mylib_several {
     ferry_kernel *extent;
     ferry_kernel *tally;
     ferry_kernel *tally_floats;
+    ferry_kernel *relax;
 } mylib_several;
 
 /* -- host functions ---------------------------------------------------------------------------- */
@@ -259,6 +261,14 @@ mylib_several_atomic_add_float64_(double *at_, double value_)
     *at_ = *at_ + value_;
 }
 
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_min_int32_(int32_t *at_, int32_t value_)
+{
+    int32_t old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);
+    while (value_ < old_ && !__atomic_compare_exchange_n(at_, &old_, value_, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
 MYLIB_SEVERAL_H_LOOPS size_t
 mylib_several_near_(size_t at_, int step_, size_t end_)
@@ -267,6 +277,18 @@ mylib_several_near_(size_t at_, int step_, size_t end_)
         return at_ < (size_t)-step_ ? 0 : at_ - (size_t)-step_;
     return at_ + (size_t)step_ < end_ ? at_ + (size_t)step_ : end_ - 1;
 }
+
+/*
+ * A function of one element, which a return ends. It is part of the loop that calls it. gcc inlines
+ * a function with the attribute `optimize` only into one with the same.
+ */
+#if defined(__clang__)
+#define MYLIB_SEVERAL_H_ELEMENT static inline __attribute__((always_inline))
+#elif defined(__GNUC__)
+#define MYLIB_SEVERAL_H_ELEMENT MYLIB_SEVERAL_H_LOOPS __attribute__((always_inline))
+#else
+#define MYLIB_SEVERAL_H_ELEMENT static inline
+#endif
 
 /* Runs mylib_linear_sum on the host. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
@@ -1668,9 +1690,73 @@ mylib_tally_floats_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
+/* Runs one element of mylib_relax on the host. */
+MYLIB_SEVERAL_H_ELEMENT void
+mylib_relax_Element_(const int32_t *starts, const int32_t *targets, int32_t *levels, const int32_t level, bool *reached, const struct mylib_vec3 unused, const size_t i, const size_t n_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    (void)i;
+    (void)n_;
+    (void)unused;
+    reached[i] = false;
+    if (starts[i] == starts[i + 1] || levels[i] != level)
+        return;
+    for (int k = starts[i]; k < starts[i + 1]; k++) {
+        if (targets[k] < 0)
+            return;
+        mylib_several_atomic_min_int32_(&levels[targets[k]], level + 1);
+    }
+    reached[i] = true;
+}
+
+/* Runs mylib_relax on the host. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_relax_run(void **values_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *starts = *(int32_t **)values_[0];
+    const int32_t *targets = *(int32_t **)values_[1];
+    int32_t *levels = *(int32_t **)values_[2];
+    const int32_t level = *(const int32_t *)values_[3];
+    bool *reached = *(bool **)values_[4];
+    const struct mylib_vec3 unused = *(const struct mylib_vec3 *)values_[5];
+    const size_t n_ = *(const size_t *)values_[6];
+    size_t i;
+
+    for (i = 0; i < n_; i++) {
+        mylib_relax_Element_(starts, targets, levels, level, reached, unused, i, n_);
+    }
+    (void)unused;
+}
+
+static inline ferry_status
+mylib_relax_on_host(const ferry_call *call_, void *user_)
+{
+    int32_t *starts = ferry_int_call_array(call_, 0, FERRY_NULL);
+    int32_t *targets = ferry_int_call_array(call_, 1, FERRY_NULL);
+    int32_t *levels = ferry_int_call_array(call_, 2, FERRY_NULL);
+    int32_t level = ferry_int_call_value(call_, 3);
+    bool *reached = ferry_bool_call_array(call_, 4, FERRY_NULL);
+    struct mylib_vec3 unused = mylib_vec3_call_value(call_, 5);
+    size_t n_ = ferry_call_size(call_, 6);
+    void *values_[7];
+
+    (void)user_;
+    values_[0] = &starts;
+    values_[1] = &targets;
+    values_[2] = &levels;
+    values_[3] = &level;
+    values_[4] = &reached;
+    values_[5] = &unused;
+    values_[6] = &n_;
+    mylib_relax_run(values_);
+    return FERRY_OK;
+}
+
 #undef MYLIB_SEVERAL_H_LOOPS
 #undef MYLIB_SEVERAL_H_EXACT
 #undef MYLIB_SEVERAL_H_INDEPENDENT
+#undef MYLIB_SEVERAL_H_ELEMENT
 
 /* -- descriptions ------------------------------------------------------------------------------ */
 
@@ -4385,6 +4471,105 @@ mylib_tally_floats_source(ferry_parameter parameters[6])
 }
 
 /**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_relax, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_relax_source(ferry_parameter parameters[7])
+{
+    static const char text[] =
+        "static __device__ void mylib_several_atomic_min_int32_(int *at_, int value_)\n"
+        "{\n"
+        "    atomicMin((int *)at_, (int)value_);\n"
+        "}\n"
+        "static __device__ void\n"
+        "mylib_relax_Element_(const int *starts, const int *targets, int *levels, const int level, bool *reached, const struct mylib_vec3 unused, const size_t i, const size_t n_)\n"
+        "{\n"
+        "    reached[i] = false;\n"
+        "    if (starts[i] == starts[i + 1] || levels[i] != level)\n"
+        "        return;\n"
+        "    for (int k = starts[i]; k < starts[i + 1]; k++) {\n"
+        "        if (targets[k] < 0)\n"
+        "            return;\n"
+        "        mylib_several_atomic_min_int32_(&levels[targets[k]], level + 1);\n"
+        "    }\n"
+        "    reached[i] = true;\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_relax(const int *starts, const int *targets, int *levels, int level, bool *reached, struct mylib_vec3 unused, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        mylib_relax_Element_(starts, targets, levels, level, reached, unused, i, n_);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static void mylib_several_atomic_min_int32_(volatile __global int *at_, int value_)\n"
+        "{\n"
+        "    atomic_min(at_, value_);\n"
+        "}\n"
+        "static void\n"
+        "mylib_relax_Element_(__global const int *starts, __global const int *targets, __global int *levels, const int level, __global uchar *reached, const struct mylib_vec3 unused, const ferry_size i, const ferry_size n_)\n"
+        "{\n"
+        "    reached[i] = (( false) != 0);\n"
+        "    if (starts[i] == starts[i + 1] || levels[i] != level)\n"
+        "        return;\n"
+        "    for (int k = starts[i]; k < starts[i + 1]; k++) {\n"
+        "        if (targets[k] < 0)\n"
+        "            return;\n"
+        "        mylib_several_atomic_min_int32_(&levels[targets[k]], level + 1);\n"
+        "    }\n"
+        "    reached[i] = (( true) != 0);\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_relax(__global const int *starts, __global const int *targets, __global int *levels, int level, __global uchar *reached, struct mylib_vec3 unused, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        mylib_relax_Element_(starts, targets, levels, level, reached, unused, i, n_);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 7 * sizeof(*parameters));
+    parameters[0].element = ferry_int_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "starts";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_int_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "targets";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_int_element();
+    parameters[2].access = FERRY_UPDATE;
+    parameters[2].name = "levels";
+    parameters[2].overlap = FERRY_OVERLAP_NONE;
+    parameters[3].element = ferry_int_element();
+    parameters[3].name = "level";
+    parameters[4].element = ferry_bool_element();
+    parameters[4].access = FERRY_OVERWRITE;
+    parameters[4].name = "reached";
+    parameters[4].overlap = FERRY_OVERLAP_SAME;
+    parameters[5].element = mylib_vec3_element();
+    parameters[5].name = "unused";
+    parameters[6].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_relax";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_relax_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 7;
+    return source;
+}
+
+/**
  * Destroys the kernels and empties the struct. Launches that are already queued still run. NULL has
  * no effect.
  */
@@ -4425,6 +4610,7 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->extent);
     ferry_kernel_destroy(&kernels->tally);
     ferry_kernel_destroy(&kernels->tally_floats);
+    ferry_kernel_destroy(&kernels->relax);
     kernels->context = FERRY_NULL;
 }
 
@@ -4571,6 +4757,10 @@ mylib_several_create(ferry_context *context, mylib_several *out)
     if (status == FERRY_OK) {
         source = mylib_tally_floats_source(parameters);
         status = ferry_kernel_create(context, &source, &made.tally_floats);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_relax_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.relax);
     }
     if (status == FERRY_OK)
         *out = made;
@@ -5548,6 +5738,34 @@ mylib_tally_floats(const mylib_several *kernels, ferry_stream *stream, ferry_int
     arguments_[5] = ferry_size_value(ferry_float_count(sums));
     arguments_[4] = ferry_size_value(n_);
     return ferry_kernel_launch(kernels->tally_floats, ferry_grid_for(n_, 256), stream, arguments_, 6);
+}
+
+/**
+ * A step from the vertices of one level of a graph in compressed rows. All others return.
+ *
+ * Queues relax on the stream, for every element of `reached`. All of `starts` is passed. All of
+ * `targets` is passed. All of `levels` is passed. An array that is written must not overlap
+ * `starts`, `targets` or `levels`. The same array may be passed several times. The launch refuses
+ * other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_relax(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer starts, ferry_int_buffer targets, ferry_int_buffer levels, int32_t level, ferry_bool_buffer reached, struct mylib_vec3 unused)
+{
+    ferry_argument arguments_[7];
+    size_t n_ = 0;
+
+    if (ferry_bool_count(reached) > n_)
+        n_ = ferry_bool_count(reached);
+    arguments_[0] = ferry_int_argument(starts);
+    arguments_[1] = ferry_int_argument(targets);
+    arguments_[2] = ferry_int_argument(levels);
+    arguments_[3] = ferry_int_value(level);
+    arguments_[4] = ferry_bool_argument_range(reached, 0, n_);
+    arguments_[5] = mylib_vec3_value(unused);
+    arguments_[6] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->relax, ferry_grid_for(n_, 256), stream, arguments_, 7);
 }
 
 FERRY_END_DECLS
