@@ -424,7 +424,17 @@ class Reduction(_Expression):
         return result.item() if out is None else out
 
 
-def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str = "kernel",
+_SPOKEN = {"=": "is", "+": "plus", "-": "minus", "*": "times", "/": "over"}
+
+
+def _spoken_name(each: str | Sequence[str]) -> str:
+    """Return a name that keeps kernels apart in messages and traces: the words of the first statement."""
+    text = (each if isinstance(each, str) else " ".join(map(str, each))).replace("[i]", "")
+    words = [_SPOKEN.get(word, word) for word in re.findall(r"[A-Za-z_]\w*|\d+|[-=+*/]", text)]
+    return re.sub(r"_+", "_", "_".join(words)[:48]).strip("_") or "kernel"
+
+
+def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str | None = None,
                 functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
                 context: Context | None = None) -> Elementwise:
@@ -435,6 +445,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     for the number that the arrays of a call have. `each` is statements in the part of C that is also CUDA, where i is
     the index. `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
     files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
+    `name` is the kernel's in messages and traces; by default it says the statement: z_is_a_times_x.
 
     On CUDA devices the source is compiled with NVRTC. Everywhere else the C compiler `cc`, or that of the variable CC,
     compiles a host function, which is kept on disk. This needs Jinja2.
@@ -446,10 +457,10 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     >>> axpy(10, x, x).tolist()
     [11.0, 22.0]
     """
-    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, context)
+    return Elementwise(parameters, each, {}, name or _spoken_name(each), functions, types, include, include_folders, fast, options, context)
 
 
-def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str = "reduction",
+def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str | None = None,
               functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
               include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
               context: Context | None = None) -> Reduction:
@@ -467,4 +478,4 @@ def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", 
     """
     if combine not in ("sum", "min", "max"):
         raise _ferry.ArgumentError(f"combine is sum, min or max, not {combine!r}")
-    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, context)
+    return Reduction(parameters, each, {combine: dtype}, name or f"{combine}_of_{_spoken_name(each)}", functions, types, include, include_folders, fast, options, context)
