@@ -3,9 +3,11 @@
 /*
  * hillshade_by_hand: the work of hillshade without Ferry, as a program with two pointers for each array does it. It is what
  * `./dev demo` compares Ferry with, and runs on every machine: its device is emulated by memory of the host, which a
- * memcpy() reaches, and which counts what is copied. The calls are those that a program makes of the CUDA runtime.
+ * memcpy() reaches, and which counts what is copied. The calls are those that a program makes of the CUDA runtime: whole arrays
+ * go up before a launch and come down after it, because the program has no record of what changed. One that kept the record
+ * for its rows would copy what Ferry copies.
  *
- * usage: hillshade_by_hand INPUT.npy OUTPUT.png CELL-WIDTH CELL-HEIGHT
+ * usage: hillshade_by_hand INPUT.npy OUTPUT.png CELL-WIDTH CELL-HEIGHT [PEN-STEPS]
  */
 
 #include <math.h>
@@ -20,6 +22,7 @@
 
 #include "hillshade_kernels.h"
 #include "npy.h"
+#include "pen.h"
 #include "write_png.h"
 
 enum direction { TO_DEVICE, TO_HOST };
@@ -27,6 +30,7 @@ enum direction { TO_DEVICE, TO_HOST };
 struct program {
     const char *input, *output;
     double cell_width, cell_height;
+    size_t pen_steps;
     struct npy_grid grid;
     uint8_t *grey;
     float *host_height, *host_shade;
@@ -113,11 +117,18 @@ height_at(const struct npy_grid *grid, size_t i)
 }
 
 static bool
-upload(struct program *program)
+convert(struct program *program)
 {
     size_t count = count_of(program);
     for (size_t i = 0; i < count; i++)
         program->host_height[i] = height_at(&program->grid, i);
+    return true;
+}
+
+static bool
+upload(struct program *program)
+{
+    size_t count = count_of(program);
     device_memcpy(program, program->device_height, program->host_height, count * sizeof(float), TO_DEVICE);
     return true;
 }
@@ -142,6 +153,27 @@ download(struct program *program)
 {
     size_t count = count_of(program);
     device_memcpy(program, program->host_shade, program->device_shade, count * sizeof(float), TO_HOST);
+    return true;
+}
+
+static bool
+draw(struct program *program)
+{
+    const struct npy_grid *grid = &program->grid;
+    for (size_t step = 0; step < program->pen_steps; step++) {
+        struct pen_cells cells = pen_at(grid->rows, grid->columns, step, program->pen_steps);
+        pen_draw(cells, grid->columns, step, program->pen_steps, program->host_shade + cells.first,
+                 program->host_height + cells.first);
+        if (!upload(program) || !shade(program) || !download(program))
+            return false;
+    }
+    return true;
+}
+
+static bool
+make_grey(struct program *program)
+{
+    size_t count = count_of(program);
     for (size_t i = 0; i < count; i++)
         program->grey[i] = (uint8_t)(program->host_shade[i] >= 255.0f ? 255.0f : rintf(program->host_shade[i]));
     return true;
@@ -172,8 +204,8 @@ run(struct program *program)
         bool (*run)(struct program *);
         const char *name;
     } steps[] = {
-        {read_input, "read"}, {open_device, "open"},  {upload, "upload"},
-        {shade, "kernel"},    {download, "download"}, {write_output, "write"},
+        {read_input, "read"}, {open_device, "open"},  {convert, "convert"}, {upload, "upload"},       {shade, "kernel"},
+        {download, "download"}, {draw, "pen"},        {make_grey, "grey"},  {write_output, "write"},
     };
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         double since = now_ms();
@@ -189,12 +221,13 @@ int
 main(int argc, char **argv)
 {
     struct program program = {0};
-    if (argc != 5 || (program.cell_width = strtod(argv[3], NULL)) <= 0 || (program.cell_height = strtod(argv[4], NULL)) <= 0) {
-        fputs("usage: hillshade_by_hand INPUT.npy OUTPUT.png CELL-WIDTH CELL-HEIGHT\n", stderr);
+    if (argc < 5 || argc > 6 || (program.cell_width = strtod(argv[3], NULL)) <= 0 || (program.cell_height = strtod(argv[4], NULL)) <= 0) {
+        fputs("usage: hillshade_by_hand INPUT.npy OUTPUT.png CELL-WIDTH CELL-HEIGHT [PEN-STEPS]\n", stderr);
         return 2;
     }
     program.input = argv[1];
     program.output = argv[2];
+    program.pen_steps = argc > 5 ? strtoul(argv[5], NULL, 10) : 0;
     bool ok = run(&program);
     free(program.device_shade);
     free(program.device_height);

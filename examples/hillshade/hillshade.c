@@ -6,6 +6,9 @@
  *
  * The copy to the device converts heights to float, and the copy back converts brightness to bytes.
  * Nothing else crosses. FERRY_DEVICE selects the device. On the host the program copies nothing.
+ *
+ * With --pen the host then changes a few rows in each of many steps (pen.h), and the device shades the ground again. The program
+ * opens the rows that it reads and changes, and copies nothing itself: only these rows cross.
  */
 
 #include <errno.h>
@@ -19,9 +22,11 @@
 #include <ferry/ferry.h>
 #include <ferry/float.h>
 #include <ferry/float_convert.h>
+#include <ferry/scoped.h>
 
 #include "hillshade_kernels.h"
 #include "npy.h"
+#include "pen.h"
 #include "write_png.h"
 
 #define EXIT_USAGE   2
@@ -29,16 +34,17 @@
 
 static const char usage_text[] =
     "usage: hillshade INPUT.npy OUTPUT.png [--azimuth DEGREES] [--altitude DEGREES]\n"
-    "                 [--cell METRES[,METRES]] [--z FACTOR]\n"
+    "                 [--cell METRES[,METRES]] [--z FACTOR] [--pen STEPS]\n"
     "  INPUT.npy   heights, integers or floats of up to 64 bits, the northern row first\n"
     "  --azimuth   where the sun stands, clockwise from north (315)\n"
     "  --altitude  of the sun above the horizon, 0 to 90 (45)\n"
     "  --cell      width and height of a cell (1)\n"
-    "  --z         what heights are multiplied with (1)\n";
+    "  --z         what heights are multiplied with (1)\n"
+    "  --pen       in how many steps a pen draws on the ground, which is shaded again after each (0)\n";
 
 struct options {
     const char *input, *output;
-    double azimuth, altitude, cell_width, cell_height, factor;
+    double azimuth, altitude, cell_width, cell_height, factor, pen_steps;
 };
 
 /* All resources of the program. A zeroed struct owns nothing. */
@@ -118,6 +124,9 @@ parse_option(struct options *options, const char *name, const char *text)
         ok = parse_number(text, &end, 0.0, 90.0, &options->altitude);
     } else if (strcmp(name, "--z") == 0) {
         ok = parse_number(text, &end, 1e-6, 1e6, &options->factor);
+    } else if (strcmp(name, "--pen") == 0) {
+        ok = parse_number(text, &end, 0, PEN_MOST_STEPS, &options->pen_steps) &&
+             options->pen_steps == floor(options->pen_steps);
     } else if (strcmp(name, "--cell") == 0) {
         ok = parse_number(text, &end, 1e-6, 1e6, &options->cell_width);
         options->cell_height = options->cell_width;
@@ -252,6 +261,32 @@ shade(struct program *program)
            done(ferry_stream_synchronize(program->stream), "running the kernel");
 }
 
+/* One step of the pen: it reads the shades of its rows and raises their heights, and the ground is shaded again. */
+static ferry_status
+draw_step(struct program *program, size_t step, size_t steps)
+{
+    FERRY_SCOPED(ferry_scope_close) ferry_scope shades_scope = {0};
+    FERRY_SCOPED(ferry_scope_close) ferry_scope heights_scope = {0};
+    const struct npy_grid *grid = &program->grid;
+    struct pen_cells cells = pen_at(grid->rows, grid->columns, step, steps);
+    const float *shades;
+    float *heights;
+    FERRY_CHECK(ferry_float_read_host_range(program->shade, cells.first, cells.count, &shades_scope, &shades));
+    FERRY_CHECK(ferry_float_update_host_range(program->height, cells.first, cells.count, &heights_scope, &heights));
+    pen_draw(cells, grid->columns, step, steps, shades, heights);
+    return FERRY_OK;
+}
+
+static bool
+draw(struct program *program)
+{
+    size_t steps = (size_t)program->options.pen_steps;
+    for (size_t step = 0; step < steps; step++)
+        if (!done(draw_step(program, step, steps), "drawing") || !shade(program))
+            return false;
+    return true;
+}
+
 static bool
 download(struct program *program)
 {
@@ -286,6 +321,11 @@ report_bytes(struct program *program, bool coherent)
     size_t height_bytes = npy_type_bytes(program->grid.type);
     if (height_bytes > sizeof(float))
         height_bytes = sizeof(float);
+    if (program->options.pen_steps > 0) {
+        printf("uploaded   %llu bytes\ndownloaded %llu bytes\n", (unsigned long long)stats.upload.bytes,
+               (unsigned long long)stats.download.bytes);
+        return true;
+    }
     printf("uploaded   %llu bytes, at least %llu needed\n", (unsigned long long)stats.upload.bytes,
            (unsigned long long)count * height_bytes);
     printf("downloaded %llu bytes, at least %llu needed\n", (unsigned long long)stats.download.bytes,
@@ -321,7 +361,8 @@ run(struct program *program)
         const char *name;
     } steps[] = {
         {read_input, "read"}, {open_device, "open"},  {upload, "upload"},
-        {shade, "kernel"},    {download, "download"}, {write_output, "write"},
+        {shade, "kernel"},    {draw, "pen"},          {download, "download"},
+        {write_output, "write"},
     };
     double since = now_ms();
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {

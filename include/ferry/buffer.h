@@ -102,9 +102,10 @@ typedef struct ferry_buffer_options {
 typedef struct ferry_wrap_options {
     const char *name;                             /**< name, as in ferry_buffer_options */
     void (*on_release)(void *memory, void *user); /**< called once, after the last use of the
-                                                       memory, on the thread that ended that use. A
-                                                       working callback, see "Callbacks" in
-                                                       <ferry/status.h> */
+                                                       memory, on the thread that ended that use. No
+                                                       handle of the buffer is valid any more, so it
+                                                       must use none. A working callback, see
+                                                       "Callbacks" in <ferry/status.h> */
     void *user;
     bool read_only;           /**< true: writing to the buffer fails with
                                    FERRY_ERROR_INVALID_ARGUMENT */

@@ -273,8 +273,10 @@ typedef struct ferry_kernel_source {
  *         function, for a malformed code, of which the message says the number, an invalid element
  *         type, and code with another number of parameters); FERRY_ERROR_WRONG_TYPE;
  *         FERRY_ERROR_COMPILE; FERRY_ERROR_UNSUPPORTED (NVRTC, which must compile the source, is
- *         not installed); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (the driver does not load
- *         the code, or the code lacks the named function); FERRY_ERROR_INVALID_STATE.
+ *         not installed, or the driver refuses an image as one for another device or a newer
+ *         driver); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (the driver does not load the
+ *         code for another reason, or the code lacks the named function);
+ *         FERRY_ERROR_INVALID_STATE.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *context,

@@ -509,7 +509,17 @@ class Reduction(_Expression):
         return result.item() if out is None else out
 
 
-def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str = "kernel",
+_SPOKEN = {"=": "is", "+": "plus", "-": "minus", "*": "times", "/": "over"}
+
+
+def _spoken_name(each: str | Sequence[str]) -> str:
+    """Return a name that keeps kernels apart in messages and traces: the words of the first statement."""
+    text = (each if isinstance(each, str) else " ".join(map(str, each))).replace("[i]", "")
+    words = [_SPOKEN.get(word, word) for word in re.findall(r"[A-Za-z_]\w*|\d+|[-=+*/]", text)]
+    return re.sub(r"_+", "_", "_".join(words)[:48]).strip("_") or "kernel"
+
+
+def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str | None = None,
                 functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
                 count: bool = False, results: Mapping[str, tuple[str, str, str]] | None = None, context: Context | None = None) -> Elementwise | Fused:
@@ -521,6 +531,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     the index. "read whole double t" is an array of any shape that is indexed freely, with count(t) elements, and "read one double a" a
     value in the first element of an array. With `count` a call says the number of elements, as in kernel(x, count=10). `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
     files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
+    `name` is the kernel's in messages and traces; by default it says the statement: z_is_a_times_x.
 
     With `results` one launch also computes numbers of all elements: each is ("sum", "min" or "max", a type, an expression), and a
     call returns them.
@@ -538,6 +549,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     >>> step(0.5, x, x)
     {'rr': 1.25}
     """
+    name = name or _spoken_name(each)
     if results is not None:
         for result, one in results.items():
             if not isinstance(one, tuple) or len(one) != 3 or one[0] not in ("sum", "min", "max") or not isinstance(one[2], str):
@@ -546,7 +558,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, count, context)
 
 
-def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str = "reduction",
+def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str | None = None,
               functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
               include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
               count: bool = False, context: Context | None = None) -> Reduction:
@@ -564,4 +576,5 @@ def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", 
     """
     if combine not in ("sum", "min", "max"):
         raise _ferry.ArgumentError(f"combine is sum, min or max, not {combine!r}")
+    name = name or f"{combine}_of_{_spoken_name(each)}"
     return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, count, context)

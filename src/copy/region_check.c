@@ -214,6 +214,19 @@ find_file(const ferry_copy_side *from, size_t span, const char *name,
     return ferryi_file_check_range(from->path, side->file_offset, bytes);
 }
 
+/* Returns the verb for messages about one buffer of the region. */
+static const char *
+verb_of(const struct ferryi_region *region, const ferry_copy_side *other, ferry_access access)
+{
+    if (region->value)
+        return "fill";
+    if (region->converts)
+        return "convert";
+    if (other->path)
+        return access == FERRY_READ ? "store" : "load";
+    return what;
+}
+
 static ferry_status
 find_side(const struct ferryi_region *region, const ferry_copy_side *from,
           const ferry_copy_side *other, const char *name, struct ferryi_region_side *side)
@@ -225,8 +238,8 @@ find_side(const struct ferryi_region *region, const ferry_copy_side *from,
     if (from->buffer) {
         struct ferryi_range range;
         ferry_access access = side == &region->target ? FERRY_OVERWRITE : FERRY_READ;
-        status = ferryi_buffer_check(from->buffer, from->element, access, from->offset, span, what,
-                                     &range);
+        status = ferryi_buffer_check(from->buffer, from->element, access, from->offset, span,
+                                     verb_of(region, other, access), &range);
         side->store = from->buffer->store;
         side->begin = range.begin;
     } else if (from->path) {

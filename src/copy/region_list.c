@@ -164,9 +164,9 @@ run_regions(struct ferryi_whole_call *whole)
         status = region->kind == FERRYI_REGION_PLAIN ? run_plain(list, region, next - i)
                                                      : ferryi_region_run(list, region);
         if (status != FERRY_OK && list->setting.many && next == i + 1)
-            ferryi_fail_in(status, "copy: region %zu", region->index);
+            ferryi_fail_in(status, "region %zu", region->index);
         else if (status != FERRY_OK && list->setting.many)
-            ferryi_fail_in(status, "copy: regions %zu to %zu", region->index,
+            ferryi_fail_in(status, "regions %zu to %zu", region->index,
                            list->regions[next - 1].index);
     }
     if (status != FERRY_OK && list->setting.many)

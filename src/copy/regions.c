@@ -105,7 +105,7 @@ check_region(const ferry_copy_region *from, size_t index, struct ferryi_region_s
         status = ferryi_fail(FERRY_ERROR_OVERFLOW,
                              "%s: the bytes of all regions are more than size_t holds", what);
     if (status != FERRY_OK && setting->many)
-        return ferryi_fail_in(status, "%s: region %zu", what, index);
+        return ferryi_fail_in(status, "region %zu", index);
     return status;
 }
 

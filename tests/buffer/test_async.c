@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Tests copies that go on after their call has returned: their order, events, cancelling, and what
+ * may be destroyed first.
+ */
 #include "src/buffer/worker.h"
 #include "tests/buffer/support.h"
 #include "tests/support/copies.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests buffers that wrap memory of the program, on the host or a device, and how the wrap ends. */
 #include "tests/buffer/work.h"
 #include "tests/support/copies.h"
 

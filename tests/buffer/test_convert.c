@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Tests copies that convert between element types: their values, what they do on failure, and which
+ * bytes cross.
+ */
 #include "src/convert/converter.h"
 #include "tests/buffer/support.h"
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Tests copies of one range between buffers, and between buffers and memory: what arrives, and what
+ * changes state.
+ */
 #include "src/transfer/engine.h"
 #include "tests/buffer/support.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the creation of buffers: limits of counts, alignment, names, first contents. */
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"

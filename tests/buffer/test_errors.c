@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests that each public call refuses arguments that are wrong, and changes nothing then. */
 #include "tests/buffer/support.h"
 #include "tests/support/copies.h"
 

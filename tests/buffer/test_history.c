@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Plays random calls on a few buffers, and compares map, bytes and transfers with a model after
+ * each.
+ */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>

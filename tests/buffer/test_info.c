@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests what buffers and contexts report about themselves: texts, counts, walks and traces. */
 #include "tests/buffer/support.h"
 #include "tests/support/copies.h"
 #include "tests/support/unwinder.h"

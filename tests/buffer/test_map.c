@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Tests which places are current after each access, and that an access copies only what its range
+ * lacks.
+ */
 #include "tests/buffer/support.h"
 
 #define COUNT 4096

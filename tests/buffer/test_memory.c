@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests kinds of memory of a buffer: pinned, pageable and managed. */
 #include "src/pool/pool.h"
 #include "tests/buffer/support.h"
 

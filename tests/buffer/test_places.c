@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Tests calls that move or drop replicas: mark_dirty, invalidate, discard, evict, reserve and
+ * prefetch.
+ */
 #include "tests/buffer/support.h"
 
 #define COUNT 1000

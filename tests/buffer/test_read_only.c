@@ -704,6 +704,8 @@ expect_refused(struct world *w, const struct kind *kind, const struct row *row)
         !strstr(ferry_last_error(), "this handle of buffer \"lent\" is read-only"))
         fail_msg("%s %s, through %s: %d: %s", row->call, row->how, kind->name, (int)status,
                  ferry_last_error());
+    if (strstr(row->call, "_load") && strncmp(ferry_last_error(), "load: ", 6) != 0)
+        fail_msg("%s: the message names another call: %s", row->call, ferry_last_error());
     bool wraps = info_of(w->base).read_only;
     assert_true(!strstr(ferry_last_error(), "wraps read-only memory") == !wraps);
     expect_same(&before, w->base);

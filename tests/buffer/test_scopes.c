@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests which scopes may be open together, how they end, and what an abandoned one leaves. */
 #include "tests/buffer/support.h"
 
 #include "src/buffer/buffer.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests views and reinterpreted views: they share bytes, states and conflicts with their base. */
 #include "tests/buffer/support.h"
 
 #define COUNT 1000

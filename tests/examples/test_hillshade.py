@@ -138,7 +138,7 @@ def test_bad_arguments(folder):
     for arguments in ([], [source], [source, target, target], [source, target, "--azimuth"],
                       [source, target, "--altitude", "91"], [source, target, "--altitude", "nan"],
                       [source, target, "--cell", "0"], [source, target, "--cell", "1,2,3"],
-                      [source, target, "--z", "1x"],
+                      [source, target, "--z", "1x"], [source, target, "--pen", "1.5"], [source, target, "--pen", "-1"],
                       [source, target, "--cell", ""], [source, target, "--sun", "3"]):
         process = run(PROGRAM, *arguments)
         assert process.returncode == 2, arguments

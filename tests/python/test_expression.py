@@ -373,9 +373,9 @@ def test_devices_of_cuda(numpy):
         arguments = ("f4 a, read f4 x, overwrite f4 y", "y[i] = a * x[i];")
         ferry.elementwise(*arguments, context=host)
         ferry.reduction("read f4 x", "x[i]", "sum", "f4", context=host)
-        register(addresses[0].address, b"py_kernel", [False, True, True, False], [4, 8, 8, 8])
-        register(addresses[1].address, b"py_reduction", [True, True, False], [8, 8, 8])
-        register(addresses[2].address, b"py_reduction_into", [True, True, False], [8, 8, 8])
+        register(addresses[0].address, b"py_y_is_a_times_x", [False, True, True, False], [4, 8, 8, 8])
+        register(addresses[1].address, b"py_sum_of_x", [True, True, False], [8, 8, 8])
+        register(addresses[2].address, b"py_sum_of_x_into", [True, True, False], [8, 8, 8])
         os.environ["CC"] = "/nowhere"
         c = ferry.Context("cuda")
         scale = ferry.elementwise(*arguments, context=c)
