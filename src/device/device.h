@@ -55,6 +55,8 @@ enum {
     /* the device's copy engine walks the host's page tables, so copies accept pageable memory
      * without staging */
     FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
+    /* host_call calls the host function on the calling thread, and returns after it */
+    FERRYI_DEVICE_CALLS_HERE = 1u << 23,
 };
 
 struct ferryi_device_properties {
