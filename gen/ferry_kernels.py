@@ -522,6 +522,7 @@ class KernelFile:
         found += [helper for kernel in self.kernels for helper in kernel.helpers]
         self.helpers = list({helper.called: helper for helper in found}.values())
         self.has_returns = any(kernel.returns for kernel in self.kernels)
+        self.has_result = any(kernel.result for kernel in self.kernels)
         self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
         self.block, self.blocks = BLOCK, BLOCKS
 

@@ -57,6 +57,21 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check_rows(const ferry_kerne
                                                                size_t rows, size_t columns,
                                                                size_t first, size_t count);
 
+/**
+ * Returns 1 if a launch of the kernel on the stream calls its host function and returns after it,
+ * as on the host device, and 0 otherwise. Returns 0 for a kernel or a stream that cannot be used.
+ * @param stream NULL: the default stream, as for ferry_kernel_launch()
+ * Threads: any.
+ */
+FERRY_API int ferry_kernel_runs_here(const ferry_kernel *kernel, ferry_stream *stream);
+
+/**
+ * Returns an argument that passes memory of the program for one element, to an OVERWRITE parameter.
+ * ferry_kernel_launch() takes it where ferry_kernel_runs_here() returns 1, and refuses it elsewhere
+ * (FERRY_ERROR_UNSUPPORTED). Such a launch returns the failure of the host function. Threads: any.
+ */
+FERRY_API ferry_argument ferry_result_argument(const ferry_element *element, void *result);
+
 FERRY_END_DECLS
 
 #endif

@@ -57,6 +57,8 @@ enum {
     FERRYI_DEVICE_TAKES_PAGEABLE = 1u << 22,
     /* kernels cannot access pinned memory; only copies can */
     FERRYI_DEVICE_PINNED_APART = 1u << 23,
+    /* host_call calls the host function on the calling thread, and returns after it */
+    FERRYI_DEVICE_CALLS_HERE = 1u << 24,
 };
 
 struct ferryi_device_properties {

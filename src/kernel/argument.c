@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <ferry/kernel.h>
+#include <ferry/generated.h>
 
 #include <string.h>
 
@@ -64,4 +64,10 @@ ferry_argument
 ferry_struct_value(const void *value, size_t bytes, size_t alignment)
 {
     return make_value(NULL, value, bytes, alignment);
+}
+
+ferry_argument
+ferry_result_argument(const ferry_element *element, void *result)
+{
+    return (ferry_argument){.element = element, .pointer = result, .count = 1};
 }

@@ -23,37 +23,54 @@
  * buffers through pending_calls.h, and its stream in the context's list of streams.
  */
 
-/* Maximum size in bytes of the message of a failed host function, including the name of the kernel.
- */
-#define FAILURE_BYTES (FERRYI_CALL_TEXT_BYTES + 256)
+#define FAILURE_BYTES FERRYI_HOST_CALL_FAILURE_BYTES
 #define INPUT_LOST    "its input was lost: "
+
+/* What a call needs of its kernel. */
+struct body {
+    /* the context outlives the call, because the end of a context waits for all its work */
+    ferry_context *context;
+    ferry_host_function *function;
+    void *user;
+    const char *name; /* name of the kernel */
+    /* Whether the host function runs on a thread of the device or of its driver. The end of the
+     * context waits for this thread. */
+    bool is_apart;
+};
 
 struct ferryi_host_call {
     atomic_int parties;
-    /* the context outlives the call, because the end of a context waits for all its work */
-    ferry_context *context;
-    ferry_host_function *body;
-    void *user;
+    struct body body;
     /* The stream of the launch and its timeline. The program may have destroyed the stream. So
      * these pointers are dereferenced only after a live stream with the same pointers was found. */
     ferry_stream *stream;
     ferryi_timeline *timeline;
     uint32_t generation;
-    /* Whether the host function runs on a thread of the device or of its driver. The end of the
-     * context waits for this thread. */
-    bool is_apart;
     struct ferryi_body_use *uses;
     size_t use_count;
-    char *name; /* name of the kernel */
+    ferry_status failure; /* failure of the host function, if it ran before the call was made */
+    const char *failure_text;
+    struct ferryi_launch_result *result; /* NULL if the host function may run after the launch */
     struct ferry_call call;
 };
 
 /* -- making ------------------------------------------------------------------------------------ */
 
+static struct body
+body_of(const ferry_kernel *kernel, const ferryi_device *device)
+{
+    return (struct body){.context = kernel->context,
+                         .function = kernel->host_function,
+                         .user = kernel->user,
+                         .name = kernel->name,
+                         .is_apart = device->capabilities & FERRYI_DEVICE_CALLS_APART};
+}
+
 /* Offsets of the parts of a queued host function call. All parts are in one allocation. */
 struct layout {
-    size_t arguments, uses, name, values; /* offsets in the allocation; `values` is the offset of
-                                             the argument values, which follow one another */
+    size_t arguments, uses, name, text, values; /* offsets in the allocation; `values` is the offset
+                                                   of the argument values, which follow one another
+                                                 */
     size_t align, bytes;
 };
 
@@ -73,14 +90,15 @@ is_value(const struct ferryi_launch_request *plan, size_t i)
 }
 
 static bool
-lay_out(const struct ferryi_launch_request *plan, struct layout *out)
+lay_out(const struct ferryi_launch_request *plan, const char *text, struct layout *out)
 {
     struct layout l = {.align = _Alignof(max_align_t), .bytes = sizeof(struct ferryi_host_call)};
     bool fits = place_part(&l.bytes, l.align, plan->count, sizeof(struct ferryi_call_argument),
                            &l.arguments) &&
                 place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct ferryi_body_use),
                            &l.uses) &&
-                place_part(&l.bytes, 1, strlen(plan->kernel->name) + 1, 1, &l.name);
+                place_part(&l.bytes, 1, strlen(plan->kernel->name) + 1, 1, &l.name) &&
+                place_part(&l.bytes, 1, text ? strlen(text) + 1 : 0, 1, &l.text);
     l.values = l.bytes;
     for (size_t i = 0; fits && i < plan->count; i++) {
         size_t at;
@@ -92,6 +110,17 @@ lay_out(const struct ferryi_launch_request *plan, struct layout *out)
     fits = fits && ferryi_round_up(l.bytes, l.align, &l.bytes);
     *out = l;
     return fits;
+}
+
+/* Returns the number of elements of the array that is argument `i`; 0 if it is a value. */
+static size_t
+count_elements(const struct ferryi_launch_request *plan, size_t i)
+{
+    const ferry_argument *argument = &plan->arguments[i];
+    if (plan->index[i] == SIZE_MAX)
+        return !argument->is_value && argument->pointer ? argument->count : 0;
+    const struct ferryi_access *wanted = &plan->wanted[plan->index[i]];
+    return (wanted->end - wanted->begin) / plan->kernel->parameters[i].element->bytes;
 }
 
 static ferry_status
@@ -106,11 +135,7 @@ copy_arguments(const struct ferryi_launch_request *plan, char *block, const stru
                                                      .is_value = is_value(plan, i)};
         if (!arguments[i].is_value) {
             arguments[i].pointer = ferryi_launch_array(plan, i);
-            arguments[i].count = 0;
-            if (plan->index[i] != SIZE_MAX) {
-                const struct ferryi_access *wanted = &plan->wanted[plan->index[i]];
-                arguments[i].count = (wanted->end - wanted->begin) / arguments[i].element->bytes;
-            }
+            arguments[i].count = count_elements(plan, i);
             continue;
         }
         /* A kernel parameter that accepts any struct has no element type. In this case the host
@@ -145,25 +170,26 @@ call_end(struct ferryi_host_call *call)
 }
 
 ferry_status
-ferryi_host_call_make(const struct ferryi_launch_request *plan, struct ferryi_host_call **out)
+ferryi_host_call_make(const struct ferryi_launch_request *plan, ferry_status failure,
+                      const char *text, struct ferryi_host_call **out)
 {
     struct layout l;
-    char *block = lay_out(plan, &l) ? aligned_alloc(l.align, l.bytes) : NULL;
+    char *block = lay_out(plan, text, &l) ? aligned_alloc(l.align, l.bytes) : NULL;
     if (!block)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a copy of %zu arguments",
                            plan->count);
     struct ferryi_host_call *call = (struct ferryi_host_call *)(void *)block;
-    *call = (struct ferryi_host_call){.context = plan->kernel->context,
-                                      .body = plan->kernel->host_function,
-                                      .user = plan->kernel->user,
+    *call = (struct ferryi_host_call){.body = body_of(plan->kernel, plan->timeline->device),
                                       .stream = plan->stream,
                                       .timeline = plan->timeline,
                                       .generation = plan->timeline->generation,
-                                      .is_apart = plan->timeline->device->capabilities &
-                                                  FERRYI_DEVICE_CALLS_APART};
+                                      .failure = failure,
+                                      .result = ferryi_launch_is_here(plan) ? plan->result : NULL};
     atomic_init(&call->parties, 2);
     call->uses = (struct ferryi_body_use *)(void *)(block + l.uses);
-    call->name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
+    call->body.name = memcpy(block + l.name, plan->kernel->name, strlen(plan->kernel->name) + 1);
+    if (text)
+        call->failure_text = memcpy(block + l.text, text, strlen(text) + 1);
     call->call.grid = *plan->grid;
     call->call.threads = plan->kernel->context->host_threads;
     call->call.count = plan->count;
@@ -196,8 +222,8 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
             snprintf(text, text_bytes, "%s", cause);
         else
             snprintf(text, text_bytes,
-                     "run the host function of kernel \"%.100s\": " INPUT_LOST "%.600s", call->name,
-                     cause);
+                     "run the host function of kernel \"%.100s\": " INPUT_LOST "%.600s",
+                     call->body.name, cause);
         return status;
     }
     return FERRY_OK;
@@ -206,31 +232,55 @@ check_inputs(const struct ferryi_host_call *call, char *text, size_t text_bytes)
 /* Calls the host function of a kernel. If the function fails without setting a message, the message
  * contains the returned number. This number need not be a valid ferry_status. */
 static ferry_status
-call_body(struct ferryi_host_call *call, char *text, size_t text_bytes)
+call_body(const struct body *body, struct ferry_call *call, char *text, size_t text_bytes)
 {
-    char own[FERRYI_CALL_TEXT_BYTES] = "";
-    call->call.text = own;
+    char own[FERRYI_CALL_TEXT_BYTES];
+    own[0] = 0;
+    call->text = own;
     struct ferryi_callback running;
     const void *outer = ferryi_callback_thread.context;
-    if (call->is_apart)
-        ferryi_callback_thread.context = call->context;
+    if (body->is_apart)
+        ferryi_callback_thread.context = body->context;
     ferryi_callback_enter(&running, FERRYI_CALLBACK_WATCHING, "host_function");
-    running.context = call->context;
-    ferry_status status = call->body(&call->call, call->user);
+    running.context = body->context;
+    ferry_status status = body->function(call, body->user);
     ferryi_callback_leave(&running);
     ferryi_callback_thread.context = outer;
     if (status == FERRY_OK)
         return FERRY_OK;
     if (!own[0])
         snprintf(own, sizeof(own), "it returned %d, %s", (int)status, ferry_status_name(status));
-    snprintf(text, text_bytes, "run the host function of kernel \"%s\": %s", call->name, own);
+    snprintf(text, text_bytes, "run the host function of kernel \"%s\": %s", body->name, own);
     return status;
+}
+
+ferry_status
+ferryi_host_call_run(const struct ferryi_launch_request *plan,
+                     char text[FERRYI_HOST_CALL_FAILURE_BYTES])
+{
+    struct ferryi_call_argument arguments[FERRYI_FEW_ARGUMENTS];
+    for (size_t i = 0; i < plan->count; i++) {
+        struct ferryi_call_argument *argument = &arguments[i];
+        argument->element = plan->kernel->parameters[i].element;
+        argument->is_value = is_value(plan, i);
+        argument->pointer = argument->is_value ? (void *)(uintptr_t)ferryi_launch_value(plan, i)
+                                               : ferryi_launch_array(plan, i);
+        argument->count = count_elements(plan, i);
+        argument->bytes = plan->arguments[i].bytes;
+    }
+    const struct body body = body_of(plan->kernel, plan->timeline->device);
+    struct ferry_call call;
+    call.grid = *plan->grid;
+    call.threads = body.context->host_threads;
+    call.arguments = arguments;
+    call.count = plan->count;
+    return call_body(&body, &call, text, FAILURE_BYTES);
 }
 
 static void
 report_to_stream(const struct ferryi_host_call *call, ferry_status status, const char *text)
 {
-    ferry_context *context = call->context;
+    ferry_context *context = call->body.context;
     ferryi_mutex_lock(&context->stream_mutex);
     ferry_stream *stream = context->streams;
     while (stream && !(stream == call->stream && stream->timeline == call->timeline &&
@@ -253,13 +303,21 @@ run_body(void *user)
 {
     struct ferryi_host_call *call = user;
     char text[FAILURE_BYTES];
-    ferry_status status = check_inputs(call, text, sizeof(text));
+    ferry_status status = call->failure;
+    if (status != FERRY_OK)
+        snprintf(text, sizeof(text), "%s", call->failure_text);
+    else
+        status = check_inputs(call, text, sizeof(text));
     if (status == FERRY_OK)
-        status = call_body(call, text, sizeof(text));
+        status = call_body(&call->body, &call->call, text, sizeof(text));
     if (status != FERRY_OK) {
         for (size_t i = 0; i < call->use_count; i++)
             ferryi_pending_calls_fail(&call->uses[i], status, text);
         report_to_stream(call, status, text);
+        if (call->result) {
+            call->result->failure = status;
+            memcpy(call->result->text, text, sizeof(text));
+        }
     }
     let_go(call);
 }

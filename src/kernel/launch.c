@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/kernel/launch.h"
 
+#include <ferry/generated.h>
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +12,6 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/observe.h"
 #include "src/debug/guard_pages.h"
-
-/* Maximum number of kernel arguments for which a launch allocates no memory. */
-#define FEW_ARGUMENTS 12
 
 /* -- checks of the arguments, in the order of the parameters, before any bytes move ------------ */
 
@@ -84,6 +83,23 @@ empty_handle(const ferry_parameter *parameter, size_t i)
 }
 
 static ferry_status
+check_result(const struct ferryi_launch_request *plan, size_t i)
+{
+    const ferry_parameter *parameter = &plan->kernel->parameters[i];
+    if (!ferryi_same_element(parameter->element, plan->arguments[i].element))
+        return wrong_type(plan->kernel, i, &plan->arguments[i]);
+    if (parameter->access != FERRY_OVERWRITE)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "argument %zu is memory for a result, but the kernel reads it", i);
+    if (!ferryi_launch_is_here(plan))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "argument %zu is memory for a result, which only a host function on "
+                           "this thread can write; pass a buffer",
+                           i);
+    return FERRY_OK;
+}
+
+static ferry_status
 check_array(struct ferryi_launch_request *plan, size_t i)
 {
     const ferry_kernel *kernel = plan->kernel;
@@ -93,6 +109,8 @@ check_array(struct ferryi_launch_request *plan, size_t i)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "argument %zu is a value, but the parameter is an array of %s", i,
                            element_name(parameter->element));
+    if (!argument->buffer && argument->pointer)
+        return check_result(plan, i);
     if (!argument->buffer || !argument->element)
         return empty_handle(parameter, i);
     if (!ferryi_same_element(parameter->element, argument->element))
@@ -139,8 +157,9 @@ check_arguments(struct ferryi_launch_request *plan)
 void *
 ferryi_launch_array(const struct ferryi_launch_request *plan, size_t i)
 {
+    /* The pointer is NULL for an empty array. */
     if (plan->index[i] == SIZE_MAX)
-        return NULL;
+        return (void *)(uintptr_t)plan->arguments[i].pointer;
     const struct ferryi_access *access = &plan->merged[plan->group[plan->index[i]]];
     return (char *)access->pointer + (plan->wanted[plan->index[i]].begin - access->begin);
 }
@@ -192,12 +211,16 @@ close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
 }
 
 /* Queues the device code or the host function of a launch. Then commits the writes of the launch's
- * accesses, which must be open. If queueing fails, cancels the accesses. */
+ * accesses, which must be open. If queueing fails, cancels the accesses. If `failure` is not
+ * FERRY_OK, the host function has failed before with the message `text`, and the launch only
+ * reports it. */
 static ferry_status
-queue_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *code)
+queue_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *code,
+           ferry_status failure, const char *text)
 {
     struct ferryi_host_call *call = NULL;
-    ferry_status status = code ? queue_code(plan, code) : ferryi_host_call_make(plan, &call);
+    ferry_status status =
+        code ? queue_code(plan, code) : ferryi_host_call_make(plan, failure, text, &call);
     if (status == FERRY_OK && call)
         status = ferryi_host_call_queue(call, plan->timeline);
     if (status == FERRY_OK) {
@@ -231,12 +254,40 @@ find_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code **
                                plan->kernel->context->names[place]);
 }
 
+/* Returns the failure of the host function if an argument is memory for a result. */
+static ferry_status
+result_of(const struct ferryi_launch_request *plan)
+{
+    if (plan->result->failure == FERRY_OK)
+        return FERRY_OK;
+    for (size_t i = 0; i < plan->count; i++)
+        if (!plan->arguments[i].is_value && !plan->arguments[i].buffer)
+            return ferryi_fail(plan->result->failure, "%s", plan->result->text);
+    return FERRY_OK;
+}
+
+/* Runs the host function on this thread. The accesses are those of ferryi_launch_open_here(). */
+static ferry_status
+run_here(const struct ferryi_launch_request *plan)
+{
+    char text[FERRYI_HOST_CALL_FAILURE_BYTES];
+    ferry_status failure = ferryi_host_call_run(plan, text);
+    if (failure != FERRY_OK) {
+        FERRYI_OR_RETURN(queue_body(plan, NULL, failure, text));
+        return result_of(plan);
+    }
+    ferryi_launch_close_here(plan);
+    return FERRY_OK;
+}
+
 static ferry_status
 launch(struct ferryi_launch_request *plan)
 {
     struct ferryi_loaded_code *code;
     FERRYI_OR_RETURN(check_arguments(plan));
     FERRYI_OR_RETURN(find_body(plan, &code));
+    if (!code && plan->count <= FERRYI_FEW_ARGUMENTS && ferryi_launch_open_here(plan))
+        return run_here(plan);
     uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
     plan->merged_count =
         ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
@@ -245,8 +296,10 @@ launch(struct ferryi_launch_request *plan)
     ferryi_hold_begin();
     ferry_status status = ferryi_access_open(plan->merged, plan->merged_count);
     if (status == FERRY_OK)
-        status = queue_body(plan, code);
+        status = queue_body(plan, code, FERRY_OK, NULL);
     ferryi_hold_end();
+    if (status == FERRY_OK)
+        status = result_of(plan);
     if (begun && status == FERRY_OK)
         ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->timeline, begun);
     return status;
@@ -280,16 +333,16 @@ static ferry_status
 launch_with_arrays(struct ferryi_launch_request *plan)
 {
     struct {
-        struct ferryi_access accesses[2 * FEW_ARGUMENTS];
-        size_t numbers[3 * FEW_ARGUMENTS];
-        void *addresses[2 * FEW_ARGUMENTS];
+        struct ferryi_access accesses[2 * FERRYI_FEW_ARGUMENTS];
+        size_t numbers[3 * FERRYI_FEW_ARGUMENTS];
+        void *addresses[2 * FERRYI_FEW_ARGUMENTS];
     } few;
     void *many = NULL;
     plan->wanted = few.accesses;
     plan->index = few.numbers;
     plan->addresses = few.addresses;
-    if (plan->count > FEW_ARGUMENTS) {
-        many = calloc(plan->count, sizeof(few) / FEW_ARGUMENTS);
+    if (plan->count > FERRYI_FEW_ARGUMENTS) {
+        many = calloc(plan->count, sizeof(few) / FERRYI_FEW_ARGUMENTS);
         if (!many)
             return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu arguments",
                                plan->count);
@@ -364,8 +417,11 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
                            argument_count > 0 && !arguments ? " at NULL" : "");
     FERRYI_OR_RETURN(check_grid(kernel, &grid));
     replace_zeros(&grid);
+    struct ferryi_launch_result result;
+    result.failure = FERRY_OK;
     struct ferryi_launch_request plan = {
         .kernel = kernel,
+        .result = &result,
         .stream = stream ? stream : kernel->context->defaults[timeline->place],
         .timeline = timeline,
         .grid = &grid,
@@ -377,4 +433,18 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
         ferryi_profile_end();
     return status == FERRY_OK ? status
                               : ferryi_fail_in(status, "launch kernel \"%s\"", kernel->name);
+}
+
+int
+ferry_kernel_runs_here(const ferry_kernel *kernel, ferry_stream *stream)
+{
+    if (!kernel || atomic_load_explicit(&kernel->dead, memory_order_relaxed) ||
+        atomic_load_explicit(&kernel->context->closed, memory_order_relaxed))
+        return 0;
+    const ferry_context *context = kernel->context;
+    if (!stream && context->place_count == 1)
+        stream = context->defaults[1];
+    if (!stream || stream->context != context)
+        return 0;
+    return (stream->timeline->device->capabilities & FERRYI_DEVICE_CALLS_HERE) != 0;
 }

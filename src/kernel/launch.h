@@ -11,8 +11,23 @@
 #include "src/kernel/call.h"
 #include "src/kernel/kernel.h"
 
+/* Maximum number of kernel arguments for which a launch allocates no memory. */
+#define FERRYI_FEW_ARGUMENTS 12
+
+/* Maximum size in bytes of the message of a failed host function, including the name of the kernel.
+ */
+#define FERRYI_HOST_CALL_FAILURE_BYTES (FERRYI_CALL_TEXT_BYTES + 256)
+
+/* Failure of a host function that runs on the launching thread. */
+struct ferryi_launch_result {
+    ferry_status failure;
+    char text[FERRYI_HOST_CALL_FAILURE_BYTES];
+};
+
 struct ferryi_launch_request {
     ferry_kernel *kernel;
+    struct ferryi_launch_result *result; /* set if the host function runs on the launching thread,
+                                            and fails */
     ferry_stream *stream;
     ferryi_timeline *timeline; /* timeline of the stream */
     const ferry_grid *grid;    /* blocks and threads are at least 1 */
@@ -38,6 +53,17 @@ const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t
 /* Returns the failure of a launch whose kernel is NULL. */
 ferry_status ferryi_kernel_is_null(void);
 
+/* -- launch_here.c ----------------------------------------------------------------------------- */
+
+/* Returns whether the host function runs on the launching thread, before the launch returns. The
+ * kernel must run its host function at the place. */
+bool ferryi_launch_is_here(const struct ferryi_launch_request *plan);
+/* Opens the accesses of a launch that is here on the hit path, without merging them. Returns false,
+ * and opens none, if a copy, an allocation or a wait is needed, or if accesses overlap. */
+bool ferryi_launch_open_here(struct ferryi_launch_request *plan);
+/* Commits and closes the accesses of ferryi_launch_open_here(). */
+void ferryi_launch_close_here(const struct ferryi_launch_request *plan);
+
 /* -- launch_ranges.c --------------------------------------------------------------------------- */
 
 /* Fails if two arguments overlap as a parameter of the kernel forbids. The accesses must have been
@@ -48,10 +74,15 @@ ferry_status ferryi_launch_check_overlaps(const struct ferryi_launch_request *pl
 
 struct ferryi_host_call;
 
+/* Runs the host function of a launch on this thread, with the arguments where they are. The
+ * accesses must be open. If the function fails, writes its message to `text`. */
+ferry_status ferryi_host_call_run(const struct ferryi_launch_request *plan,
+                                  char text[FERRYI_HOST_CALL_FAILURE_BYTES]);
 /* Creates the call of a launch's host function, with copies of everything that the function needs.
- */
-ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan,
-                                   struct ferryi_host_call **out);
+ * If `failure` is not FERRY_OK, ferryi_host_call_run() has returned it with the message `text`, and
+ * the call only reports it. */
+ferry_status ferryi_host_call_make(const struct ferryi_launch_request *plan, ferry_status failure,
+                                   const char *text, struct ferryi_host_call **out);
 /* Queues the call of a host function on the launch's timeline. On failure, frees the call. */
 ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeline *timeline);
 /* Marks the launch's writes as committed in the log of pending calls (pending_calls.h). If an

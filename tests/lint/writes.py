@@ -43,6 +43,7 @@ NO_ROW = {
     "ferry_buffer_wrap_host": "makes a buffer",
     "ferry_context_find": "returns the first handle of a buffer",
     "ferry_element_value": "makes a value",
+    "ferry_result_argument": "makes an argument, and checks nothing",
     "ferry_size_value": "makes a value",
     "ferry_struct_value": "makes a value",
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 
 #include <ferry/buffer.h>
 #include <ferry/context.h>
+#include <ferry/generated.h>
 #include <ferry/kernel.h>
 #include <ferry/stream.h>
 
@@ -241,8 +243,9 @@ test_a_chain_moves_nothing_between(void **state)
         assert_int_equal(after.download.copies, before.download.copies);
         assert_int_equal(after.device.copies + after.fill.copies,
                          before.device.copies + before.fill.copies);
-        /* The second launch makes only one device call, which runs the host function. */
-        assert_int_equal(after.device_calls - before.device_calls, 1);
+        /* The second launch makes only one device call, which runs the host function. The host
+         * device needs none. */
+        assert_int_equal(after.device_calls - before.device_calls, strcmp(device, "host") != 0);
         assert_holds(a, sixfold);
         assert_int_equal(runs, 2);
         ferry_kernel_destroy(&scale);
@@ -1318,6 +1321,87 @@ test_source_is_compiled_at_creation(void **state)
     fake.fakecuda_set_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9);
 }
 
+/* -- results in the program's memory -------------------------------------------------------------
+ */
+
+/* Writes the sum of the first argument, unless a value is negative. */
+static ferry_status
+total_body(const ferry_call *call, void *user)
+{
+    size_t count, results;
+    const float *a = ferry_call_array(call, &float_element, 0, &count);
+    float *sum = ferry_call_array(call, &float_element, 1, &results), total = 0;
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        if (a[i] < 0) {
+            ferry_call_fail(call, "a value is negative");
+            return FERRY_ERROR_OUT_OF_RANGE;
+        }
+        total += a[i];
+    }
+    assert(results == 1);
+    *sum = total;
+    return FERRY_OK;
+}
+
+/* A launch on the host device writes a result to memory of the program, with no buffer, and returns
+ * the failure of the host function. It does so on the hit path, and also while another scope on the
+ * array is open. Other devices refuse the argument. */
+static void
+test_results_in_memory_of_the_program(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_READ},
+        {.element = &float_element, .access = FERRY_OVERWRITE}};
+    const char *const devices[] = {"host", "emulated"};
+    for (size_t d = 0; d < 2; d++) {
+        ferry_context *context = open_context(devices[d]);
+        ferry_buffer *a = make_buffer(context, values, 4);
+        ferry_kernel *kernel = make_kernel(context, "sum", total_body, NULL, parameters, 2);
+        float sum = -1, bad[4] = {1, 2, -3, 4};
+        const void *pointer;
+        ferry_scope scope;
+        ferry_argument arguments[] = {whole(a), ferry_result_argument(&float_element, &sum)};
+        assert_int_equal(ferry_kernel_runs_here(kernel, NULL), d == 0);
+        assert_int_equal(ferry_kernel_runs_here(NULL, NULL), 0);
+        if (d > 0) {
+            assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, arguments, 2),
+                             FERRY_ERROR_UNSUPPORTED);
+            assert_says("memory for a result");
+        }
+        for (int scoped = 0; d == 0 && scoped < 2; scoped++) {
+            OK(ferry_buffer_copy_from(a, &float_element, 0, 4, values, NULL));
+            if (scoped)
+                OK(ferry_buffer_open_host(a, &float_element, FERRY_READ, 0, FERRY_REST, &scope,
+                                          (void **)&pointer));
+            sum = -1;
+            OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, arguments, 2));
+            assert_true(sum == values[0] + values[1] + values[2] + values[3]);
+            if (scoped)
+                OK(ferry_scope_close(&scope));
+            OK(ferry_buffer_copy_from(a, &float_element, 0, 4, bad, NULL));
+            assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, arguments, 2),
+                             FERRY_ERROR_OUT_OF_RANGE);
+            assert_says("\"sum\": a value is negative");
+            assert_int_equal(ferry_stream_synchronize(ferry_context_stream(context, 1)),
+                             FERRY_ERROR_OUT_OF_RANGE);
+            OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
+        }
+        arguments[0] = ferry_result_argument(&float_element, &sum);
+        assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, arguments, 2),
+                         FERRY_ERROR_INVALID_ARGUMENT);
+        arguments[0] = whole(a);
+        arguments[1] = ferry_result_argument(&int_element, &sum);
+        assert_int_equal(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, arguments, 2),
+                         FERRY_ERROR_WRONG_TYPE);
+        ferry_kernel_destroy(&kernel);
+        assert_int_equal(ferry_kernel_runs_here(kernel, NULL), 0);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
 static int
 set_up(void **state)
 {
@@ -1365,6 +1449,7 @@ main(void)
         cmocka_unit_test(test_code_in_flight_is_not_unloaded),
         cmocka_unit_test(test_images_that_are_wrong),
         cmocka_unit_test(test_source_is_compiled_at_creation),
+        cmocka_unit_test(test_results_in_memory_of_the_program),
     };
     return cmocka_run_group_tests_name("launch", tests, set_up, NULL);
 }

@@ -299,8 +299,8 @@ host_open(int ordinal, const struct ferryi_device_config *config, ferryi_device 
     host->ops = make_ops();
     host->head.ops = &host->ops;
     host->head.kind = ferryi_host_kind.name;
-    host->head.capabilities =
-        FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_COHERENT | FERRYI_DEVICE_HOST_VISIBLE;
+    host->head.capabilities = FERRY_CAN_RUN_HOST_FUNCTION | FERRYI_DEVICE_COHERENT |
+                              FERRYI_DEVICE_HOST_VISIBLE | FERRYI_DEVICE_CALLS_HERE;
     host->head.default_stream = &host->default_stream;
     host->head.properties.total_bytes = ferryi_physical_memory();
     strcpy(host->head.properties.name, "host");

@@ -4771,6 +4771,106 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 
 /* -- launches ---------------------------------------------------------------------------------- */
 
+/* Launches mylib_dot where its host function runs before the launch returns, and writes the
+ * result itself. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_argument result_)
+{
+    ferry_argument arguments_[4];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(y) > n_)
+        n_ = ferry_double_count(y);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_double_argument_range(y, 0, n_);
+    arguments_[2] = result_;
+    arguments_[3] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->dot, ferry_grid_for(1, 1), stream, arguments_, 4);
+}
+
+/* Launches mylib_total where its host function runs before the launch returns, and writes the
+ * result itself. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_argument result_)
+{
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
+
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    arguments_[0] = ferry_float_argument_range(x, 0, n_);
+    arguments_[1] = result_;
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->total, ferry_grid_for(1, 1), stream, arguments_, 3);
+}
+
+/* Launches mylib_longest where its host function runs before the launch returns, and writes the
+ * result itself. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_argument result_)
+{
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
+
+    if (mylib_vec3_count(points) > n_)
+        n_ = mylib_vec3_count(points);
+    arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
+    arguments_[1] = result_;
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->longest, ferry_grid_for(1, 1), stream, arguments_, 3);
+}
+
+/* Launches mylib_least where its host function runs before the launch returns, and writes the
+ * result itself. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_argument result_)
+{
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
+
+    if (ferry_int16_count(x) > n_)
+        n_ = ferry_int16_count(x);
+    arguments_[0] = ferry_int16_argument_range(x, 0, n_);
+    arguments_[1] = result_;
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->least, ferry_grid_for(1, 1), stream, arguments_, 3);
+}
+
+/* Launches mylib_count_above where its host function runs before the launch returns, and writes the
+ * result itself. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_argument result_)
+{
+    ferry_argument arguments_[4];
+    size_t n_ = 0;
+
+    if (ferry_float_count(x) > n_)
+        n_ = ferry_float_count(x);
+    arguments_[0] = ferry_float_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_value(limit);
+    arguments_[2] = result_;
+    arguments_[3] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->count_above, ferry_grid_for(1, 1), stream, arguments_, 4);
+}
+
+/* Launches mylib_norm where its host function runs before the launch returns, and writes the
+ * result itself. */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_argument result_)
+{
+    ferry_argument arguments_[3];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = result_;
+    arguments_[2] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->norm, ferry_grid_for(1, 1), stream, arguments_, 3);
+}
+
 /**
  * z = a * x + b * y.
  *
@@ -4911,6 +5011,8 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->dot, stream))
+        return mylib_dot_here_(kernels, stream, x, y, ferry_double_argument_range(out, 0, 1));
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     if (ferry_double_count(y) > n_)
@@ -4944,8 +5046,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double *out)
 {
     ferry_double_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->dot, stream))
+        return mylib_dot_here_(kernels, stream, x, y, ferry_result_argument(ferry_double_element(), out));
+    status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_dot_into(kernels, stream, x, y, result_);
     if (status_ == FERRY_OK)
@@ -4968,6 +5073,8 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->total, stream))
+        return mylib_total_here_(kernels, stream, x, ferry_float_argument_range(out, 0, 1));
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -4998,8 +5105,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float *out)
 {
     ferry_float_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->total, stream))
+        return mylib_total_here_(kernels, stream, x, ferry_result_argument(ferry_float_element(), out));
+    status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_total_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
@@ -5022,6 +5132,8 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->longest, stream))
+        return mylib_longest_here_(kernels, stream, points, ferry_float_argument_range(out, 0, 1));
     if (mylib_vec3_count(points) > n_)
         n_ = mylib_vec3_count(points);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -5052,8 +5164,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float *out)
 {
     ferry_float_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->longest, stream))
+        return mylib_longest_here_(kernels, stream, points, ferry_result_argument(ferry_float_element(), out));
+    status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_longest_into(kernels, stream, points, result_);
     if (status_ == FERRY_OK)
@@ -5076,6 +5191,8 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->least, stream))
+        return mylib_least_here_(kernels, stream, x, ferry_int16_argument_range(out, 0, 1));
     if (ferry_int16_count(x) > n_)
         n_ = ferry_int16_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -5106,8 +5223,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, int16_t *out)
 {
     ferry_int16_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_int16_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->least, stream))
+        return mylib_least_here_(kernels, stream, x, ferry_result_argument(ferry_int16_element(), out));
+    status_ = ferry_int16_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_least_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
@@ -5130,6 +5250,8 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->count_above, stream))
+        return mylib_count_above_here_(kernels, stream, x, limit, ferry_uint64_argument_range(out, 0, 1));
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -5161,8 +5283,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, uint64_t *out)
 {
     ferry_uint64_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_uint64_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->count_above, stream))
+        return mylib_count_above_here_(kernels, stream, x, limit, ferry_result_argument(ferry_uint64_element(), out));
+    status_ = ferry_uint64_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_count_above_into(kernels, stream, x, limit, result_);
     if (status_ == FERRY_OK)
@@ -5233,6 +5358,8 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->norm, stream))
+        return mylib_norm_here_(kernels, stream, x, ferry_double_argument_range(out, 0, 1));
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -5263,8 +5390,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, double *out)
 {
     ferry_double_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->norm, stream))
+        return mylib_norm_here_(kernels, stream, x, ferry_result_argument(ferry_double_element(), out));
+    status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_norm_into(kernels, stream, x, result_);
     if (status_ == FERRY_OK)
