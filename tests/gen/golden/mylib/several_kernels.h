@@ -191,9 +191,9 @@ mylib_several_near_(size_t at_, int step_, size_t end_)
     return at_ + (size_t)step_ < end_ ? at_ + (size_t)step_ : end_ - 1;
 }
 
-/* Runs mylib_linear_sum on the host. `values_` has the address of each argument. */
+/* Runs mylib_linear_sum on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_linear_sum_run(void **values_)
+mylib_linear_sum_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double a = *(const double *)values_[0];
@@ -204,10 +204,25 @@ mylib_linear_sum_run(void **values_)
     const size_t n_ = *(const size_t *)values_[5];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         z[i] = a * x[i] + b * y[i];
     }
+}
+
+/* Runs mylib_linear_sum on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_linear_sum_run(void **values_)
+{
+    mylib_linear_sum_range_(values_, 0, *(const size_t *)values_[5]);
+}
+
+static inline ferry_status
+mylib_linear_sum_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_linear_sum_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -228,13 +243,15 @@ mylib_linear_sum_on_host(const ferry_call *call_, void *user_)
     values_[3] = &y;
     values_[4] = &z;
     values_[5] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_linear_sum_part_, values_);
     mylib_linear_sum_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_roots on the host. `values_` has the address of each argument. */
+/* Runs mylib_roots on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_roots_run(void **values_)
+mylib_roots_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
@@ -243,10 +260,25 @@ mylib_roots_run(void **values_)
     const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);
     }
+}
+
+/* Runs mylib_roots on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_roots_run(void **values_)
+{
+    mylib_roots_range_(values_, 0, *(const size_t *)values_[3]);
+}
+
+static inline ferry_status
+mylib_roots_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_roots_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -263,13 +295,15 @@ mylib_roots_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &z;
     values_[3] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_roots_part_, values_);
     mylib_roots_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_functions on the host. `values_` has the address of each argument. */
+/* Runs mylib_functions on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_functions_run(void **values_)
+mylib_functions_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
@@ -278,11 +312,26 @@ mylib_functions_run(void **values_)
     const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         y[i] = mylib_several_powf_(x[i], 1.5f) + mylib_several_expf_(-x[i]);
         z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);
     }
+}
+
+/* Runs mylib_functions on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_functions_run(void **values_)
+{
+    mylib_functions_range_(values_, 0, *(const size_t *)values_[3]);
+}
+
+static inline ferry_status
+mylib_functions_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_functions_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -299,13 +348,15 @@ mylib_functions_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &z;
     values_[3] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_functions_part_, values_);
     mylib_functions_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_shift on the host. `values_` has the address of each argument. */
+/* Runs mylib_shift on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_shift_run(void **values_)
+mylib_shift_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
@@ -315,12 +366,27 @@ mylib_shift_run(void **values_)
     const size_t n_ = *(const size_t *)values_[4];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         points[i].x += by.x + (float)many.cells[1][2];
         points[i].v[1] *= by.v[0];
         points[i].label.tag = tag;
     }
+}
+
+/* Runs mylib_shift on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_shift_run(void **values_)
+{
+    mylib_shift_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_shift_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_shift_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -339,13 +405,15 @@ mylib_shift_on_host(const ferry_call *call_, void *user_)
     values_[2] = &many;
     values_[3] = &tag;
     values_[4] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_shift_part_, values_);
     mylib_shift_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_scale on the host. `values_` has the address of each argument. */
+/* Runs mylib_scale on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_scale_run(void **values_)
+mylib_scale_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     int32_t *x = *(int32_t **)values_[0];
@@ -353,10 +421,25 @@ mylib_scale_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         x[i] = x[i] * by;
     }
+}
+
+/* Runs mylib_scale on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_scale_run(void **values_)
+{
+    mylib_scale_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_scale_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_scale_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -371,6 +454,8 @@ mylib_scale_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &by;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_scale_part_, values_);
     mylib_scale_run(values_);
     return FERRY_OK;
 }
@@ -746,9 +831,9 @@ mylib_count_above_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_lengths on the host. `values_` has the address of each argument. */
+/* Runs mylib_lengths on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_lengths_run(void **values_)
+mylib_lengths_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
@@ -758,10 +843,25 @@ mylib_lengths_run(void **values_)
     const size_t n_ = *(const size_t *)values_[4];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);
     }
+}
+
+/* Runs mylib_lengths on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_lengths_run(void **values_)
+{
+    mylib_lengths_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_lengths_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_lengths_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -780,13 +880,15 @@ mylib_lengths_on_host(const ferry_call *call_, void *user_)
     values_[2] = &least;
     values_[3] = &z;
     values_[4] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_lengths_part_, values_);
     mylib_lengths_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_move on the host. `values_` has the address of each argument. */
+/* Runs mylib_move on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_move_run(void **values_)
+mylib_move_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
@@ -794,10 +896,25 @@ mylib_move_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         points[i] = mylib_several_moved_(points[i], by);
     }
+}
+
+/* Runs mylib_move on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_move_run(void **values_)
+{
+    mylib_move_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_move_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_move_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -812,6 +929,8 @@ mylib_move_on_host(const ferry_call *call_, void *user_)
     values_[0] = &points;
     values_[1] = &by;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_move_part_, values_);
     mylib_move_run(values_);
     return FERRY_OK;
 }
@@ -960,19 +1079,34 @@ mylib_blur_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_clip on the host. `values_` has the address of each argument. */
+/* Runs mylib_clip on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_clip_run(void **values_)
+mylib_clip_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     double *x = *(double **)values_[0];
     const size_t n_ = *(const size_t *)values_[1];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         x[i] = x[i] > (100) ? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 ? -1.79769313486231570815e+308 : x[i];
     }
+}
+
+/* Runs mylib_clip on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_clip_run(void **values_)
+{
+    mylib_clip_range_(values_, 0, *(const size_t *)values_[1]);
+}
+
+static inline ferry_status
+mylib_clip_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_clip_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -985,13 +1119,15 @@ mylib_clip_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &x;
     values_[1] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_clip_part_, values_);
     mylib_clip_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_slope on the host. `values_` has the address of each argument. */
+/* Runs mylib_slope on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_slope_run(void **values_)
+mylib_slope_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
@@ -999,11 +1135,26 @@ mylib_slope_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         const unsigned after = i + 1 < n_ ? 1 : 0;
         z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;
     }
+}
+
+/* Runs mylib_slope on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_slope_run(void **values_)
+{
+    mylib_slope_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_slope_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_slope_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1018,6 +1169,8 @@ mylib_slope_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &z;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_slope_part_, values_);
     mylib_slope_run(values_);
     return FERRY_OK;
 }
@@ -1398,6 +1551,7 @@ mylib_dot_source(ferry_parameter parameters[4])
     parameters[1].name = "y";
     parameters[2].element = ferry_double_element();
     parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "out";
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_dot";
     source.codes = codes;
@@ -1553,6 +1707,7 @@ mylib_total_source(ferry_parameter parameters[3])
     parameters[0].name = "x";
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_total";
     source.codes = codes;
@@ -1708,6 +1863,7 @@ mylib_longest_source(ferry_parameter parameters[3])
     parameters[0].name = "points";
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_longest";
     source.codes = codes;
@@ -1863,6 +2019,7 @@ mylib_least_source(ferry_parameter parameters[3])
     parameters[0].name = "x";
     parameters[1].element = ferry_int16_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_least";
     source.codes = codes;
@@ -2020,6 +2177,7 @@ mylib_count_above_source(ferry_parameter parameters[4])
     parameters[1].name = "limit";
     parameters[2].element = ferry_uint64_element();
     parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "out";
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_count_above";
     source.codes = codes;
@@ -2335,6 +2493,7 @@ mylib_norm_source(ferry_parameter parameters[3])
     parameters[0].name = "x";
     parameters[1].element = ferry_double_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_norm";
     source.codes = codes;
@@ -2752,7 +2911,7 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 
 /* Launches mylib_dot where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_argument result_)
 {
     ferry_argument arguments_[4];
@@ -2771,7 +2930,7 @@ mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double
 
 /* Launches mylib_total where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -2787,7 +2946,7 @@ mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 
 /* Launches mylib_longest where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -2803,7 +2962,7 @@ mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_ve
 
 /* Launches mylib_least where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -2819,7 +2978,7 @@ mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int1
 
 /* Launches mylib_count_above where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_argument result_)
 {
     ferry_argument arguments_[4];
@@ -2836,7 +2995,7 @@ mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferr
 
 /* Launches mylib_norm where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_argument result_)
 {
     ferry_argument arguments_[3];
