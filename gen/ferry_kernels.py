@@ -24,6 +24,7 @@ REDUCTIONS = ("sum", "min", "max")
 RADIUS_LIMIT = 16
 BLOCK = 256  # threads
 BLOCKS = 1024  # partial sums of a reduction on a device
+PART = 16384  # elements of a part that one thread of the host runs
 # Parameters of the typed launches, beside those of the kernel.
 LAUNCH_NAMES = {"map": ("kernels", "stream"), "stencil": ("kernels", "stream"), "reduction": ("kernels", "stream", "out"), "fused": ("kernels", "stream", "out"), "function": ()}
 
@@ -524,7 +525,7 @@ class KernelFile:
         self.has_returns = any(kernel.returns for kernel in self.kernels)
         self.has_result = any(kernel.result for kernel in self.kernels)
         self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
-        self.block, self.blocks = BLOCK, BLOCKS
+        self.block, self.blocks, self.part = BLOCK, BLOCKS, PART
 
     def known_names(self):
         return {*self.functions, *self.constants}

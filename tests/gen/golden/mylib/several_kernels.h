@@ -290,9 +290,9 @@ mylib_several_near_(size_t at_, int step_, size_t end_)
 #define MYLIB_SEVERAL_H_ELEMENT static inline
 #endif
 
-/* Runs mylib_linear_sum on the host. `values_` has the address of each argument. */
+/* Runs mylib_linear_sum on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_linear_sum_run(void **values_)
+mylib_linear_sum_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double a = *(const double *)values_[0];
@@ -303,10 +303,25 @@ mylib_linear_sum_run(void **values_)
     const size_t n_ = *(const size_t *)values_[5];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         z[i] = a * x[i] + b * y[i];
     }
+}
+
+/* Runs mylib_linear_sum on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_linear_sum_run(void **values_)
+{
+    mylib_linear_sum_range_(values_, 0, *(const size_t *)values_[5]);
+}
+
+static inline ferry_status
+mylib_linear_sum_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_linear_sum_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -327,13 +342,15 @@ mylib_linear_sum_on_host(const ferry_call *call_, void *user_)
     values_[3] = &y;
     values_[4] = &z;
     values_[5] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_linear_sum_part_, values_);
     mylib_linear_sum_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_roots on the host. `values_` has the address of each argument. */
+/* Runs mylib_roots on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_roots_run(void **values_)
+mylib_roots_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
@@ -342,10 +359,25 @@ mylib_roots_run(void **values_)
     const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         z[i] = mylib_several_sqrtf_(x[i] * x[i] + y[i] * y[i]) / (x[i] - 2.0f * y[i]);
     }
+}
+
+/* Runs mylib_roots on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_roots_run(void **values_)
+{
+    mylib_roots_range_(values_, 0, *(const size_t *)values_[3]);
+}
+
+static inline ferry_status
+mylib_roots_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_roots_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -362,13 +394,15 @@ mylib_roots_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &z;
     values_[3] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_roots_part_, values_);
     mylib_roots_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_functions on the host. `values_` has the address of each argument. */
+/* Runs mylib_functions on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_functions_run(void **values_)
+mylib_functions_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
@@ -377,11 +411,26 @@ mylib_functions_run(void **values_)
     const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         y[i] = mylib_several_powf_(x[i], 1.5f) + mylib_several_expf_(-x[i]);
         z[i] = mylib_several_sqrt_(x[i]) + mylib_several_sin_(x[i]) * mylib_several_fmax_(x[i], 1.0f);
     }
+}
+
+/* Runs mylib_functions on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_functions_run(void **values_)
+{
+    mylib_functions_range_(values_, 0, *(const size_t *)values_[3]);
+}
+
+static inline ferry_status
+mylib_functions_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_functions_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -398,13 +447,15 @@ mylib_functions_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &z;
     values_[3] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_functions_part_, values_);
     mylib_functions_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_shift on the host. `values_` has the address of each argument. */
+/* Runs mylib_shift on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_shift_run(void **values_)
+mylib_shift_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
@@ -414,12 +465,27 @@ mylib_shift_run(void **values_)
     const size_t n_ = *(const size_t *)values_[4];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         points[i].x += by.x + (float)many.cells[1][2];
         points[i].v[1] *= by.v[0];
         points[i].label.tag = tag;
     }
+}
+
+/* Runs mylib_shift on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_shift_run(void **values_)
+{
+    mylib_shift_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_shift_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_shift_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -438,13 +504,15 @@ mylib_shift_on_host(const ferry_call *call_, void *user_)
     values_[2] = &many;
     values_[3] = &tag;
     values_[4] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_shift_part_, values_);
     mylib_shift_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_scale on the host. `values_` has the address of each argument. */
+/* Runs mylib_scale on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_scale_run(void **values_)
+mylib_scale_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     int32_t *x = *(int32_t **)values_[0];
@@ -452,10 +520,25 @@ mylib_scale_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         x[i] = x[i] * by;
     }
+}
+
+/* Runs mylib_scale on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_scale_run(void **values_)
+{
+    mylib_scale_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_scale_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_scale_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -470,6 +553,8 @@ mylib_scale_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &by;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_scale_part_, values_);
     mylib_scale_run(values_);
     return FERRY_OK;
 }
@@ -845,9 +930,9 @@ mylib_count_above_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_lengths on the host. `values_` has the address of each argument. */
+/* Runs mylib_lengths on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_lengths_run(void **values_)
+mylib_lengths_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
@@ -857,10 +942,25 @@ mylib_lengths_run(void **values_)
     const size_t n_ = *(const size_t *)values_[4];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         z[i] = mylib_several_soft_length_(x[i], y[i], least) + mylib_several_square_(2.0);
     }
+}
+
+/* Runs mylib_lengths on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_lengths_run(void **values_)
+{
+    mylib_lengths_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_lengths_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_lengths_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -879,13 +979,15 @@ mylib_lengths_on_host(const ferry_call *call_, void *user_)
     values_[2] = &least;
     values_[3] = &z;
     values_[4] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_lengths_part_, values_);
     mylib_lengths_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_move on the host. `values_` has the address of each argument. */
+/* Runs mylib_move on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_move_run(void **values_)
+mylib_move_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
@@ -893,10 +995,25 @@ mylib_move_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         points[i] = mylib_several_moved_(points[i], by);
     }
+}
+
+/* Runs mylib_move on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_move_run(void **values_)
+{
+    mylib_move_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_move_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_move_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -911,6 +1028,8 @@ mylib_move_on_host(const ferry_call *call_, void *user_)
     values_[0] = &points;
     values_[1] = &by;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_move_part_, values_);
     mylib_move_run(values_);
     return FERRY_OK;
 }
@@ -1059,19 +1178,34 @@ mylib_blur_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_clip on the host. `values_` has the address of each argument. */
+/* Runs mylib_clip on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_clip_run(void **values_)
+mylib_clip_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     double *x = *(double **)values_[0];
     const size_t n_ = *(const size_t *)values_[1];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         x[i] = x[i] > (100) ? (2 * (100)) / 2 : x[i] < -1.79769313486231570815e+308 ? -1.79769313486231570815e+308 : x[i];
     }
+}
+
+/* Runs mylib_clip on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_clip_run(void **values_)
+{
+    mylib_clip_range_(values_, 0, *(const size_t *)values_[1]);
+}
+
+static inline ferry_status
+mylib_clip_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_clip_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1084,13 +1218,15 @@ mylib_clip_on_host(const ferry_call *call_, void *user_)
     (void)user_;
     values_[0] = &x;
     values_[1] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_clip_part_, values_);
     mylib_clip_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_slope on the host. `values_` has the address of each argument. */
+/* Runs mylib_slope on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_slope_run(void **values_)
+mylib_slope_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
@@ -1098,11 +1234,26 @@ mylib_slope_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         const unsigned after = i + 1 < n_ ? 1 : 0;
         z[i] = (x[i + after] - x[i]) * 3.14159265358979323846;
     }
+}
+
+/* Runs mylib_slope on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_slope_run(void **values_)
+{
+    mylib_slope_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_slope_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_slope_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1117,13 +1268,15 @@ mylib_slope_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &z;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_slope_part_, values_);
     mylib_slope_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_look_up on the host. `values_` has the address of each argument. */
+/* Runs mylib_look_up on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_look_up_run(void **values_)
+mylib_look_up_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *keys = *(double **)values_[0];
@@ -1136,8 +1289,9 @@ mylib_look_up_run(void **values_)
     const size_t keys_count_ = *(const size_t *)values_[6];
     size_t i;
 
+    (void)n_;
     MYLIB_SEVERAL_H_INDEPENDENT
-    for (i = 0; i < n_; i++) {
+    for (i = first_; i < end_; i++) {
         size_t low = 0, high = keys_count_ - 1;
         while (low + 1 < high) {
             const size_t middle = low + (high - low) / 2;
@@ -1149,6 +1303,20 @@ mylib_look_up_run(void **values_)
         const double part = mylib_several_fmin_(mylib_several_fmax_((x[i] - keys[low]) / (keys[high] - keys[low]), 0.0), 1.0);
         y[i] = scale * (values[low].x + (float)part * (values[high].x - values[low].x));
     }
+}
+
+/* Runs mylib_look_up on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_look_up_run(void **values_)
+{
+    mylib_look_up_range_(values_, 0, *(const size_t *)values_[5]);
+}
+
+static inline ferry_status
+mylib_look_up_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_look_up_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1171,13 +1339,15 @@ mylib_look_up_on_host(const ferry_call *call_, void *user_)
     values_[4] = &y;
     values_[5] = &n_;
     values_[6] = &keys_count_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_look_up_part_, values_);
     mylib_look_up_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_swap_pairs on the host. `values_` has the address of each argument. */
+/* Runs mylib_swap_pairs on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_swap_pairs_run(void **values_)
+mylib_swap_pairs_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     ferry_complex_double *amplitudes = *(ferry_complex_double **)values_[0];
@@ -1185,12 +1355,27 @@ mylib_swap_pairs_run(void **values_)
     const size_t n_ = *(const size_t *)values_[2];
     size_t i;
 
-    for (i = 0; i < n_; i++) {
+    (void)n_;
+    for (i = first_; i < end_; i++) {
         const size_t low = i / distance * 2 * distance + i % distance, high = low + distance;
         const ferry_complex_double kept = amplitudes[low];
         amplitudes[low] = amplitudes[high];
         amplitudes[high] = kept;
     }
+}
+
+/* Runs mylib_swap_pairs on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_swap_pairs_run(void **values_)
+{
+    mylib_swap_pairs_range_(values_, 0, *(const size_t *)values_[2]);
+}
+
+static inline ferry_status
+mylib_swap_pairs_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_swap_pairs_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1209,9 +1394,9 @@ mylib_swap_pairs_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_scatter on the host. `values_` has the address of each argument. */
+/* Runs mylib_scatter on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_scatter_run(void **values_)
+mylib_scatter_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const uint32_t *at = *(uint32_t **)values_[0];
@@ -1220,9 +1405,24 @@ mylib_scatter_run(void **values_)
     const size_t n_ = *(const size_t *)values_[3];
     size_t i;
 
-    for (i = 0; i < n_; i++) {
+    (void)n_;
+    for (i = first_; i < end_; i++) {
         y[at[i]] = x[i];
     }
+}
+
+/* Runs mylib_scatter on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_scatter_run(void **values_)
+{
+    mylib_scatter_range_(values_, 0, *(const size_t *)values_[3]);
+}
+
+static inline ferry_status
+mylib_scatter_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_scatter_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1599,9 +1799,9 @@ mylib_extent_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_tally on the host. `values_` has the address of each argument. */
+/* Runs mylib_tally on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_tally_run(void **values_)
+mylib_tally_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int32_t *keys = *(int32_t **)values_[0];
@@ -1613,7 +1813,8 @@ mylib_tally_run(void **values_)
     const size_t counts_count_ = *(const size_t *)values_[6];
     size_t i;
 
-    for (i = 0; i < n_; i++) {
+    (void)n_;
+    for (i = first_; i < end_; i++) {
         const size_t k = (size_t)keys[i] % counts_count_;
         mylib_several_atomic_add_int32_(&counts[k], 1);
         mylib_several_atomic_max_uint32_(&most[k], (uint32_t)keys[i]);
@@ -1621,6 +1822,20 @@ mylib_tally_run(void **values_)
         if (keys[i] > 10)
             mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);
     }
+}
+
+/* Runs mylib_tally on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_run(void **values_)
+{
+    mylib_tally_range_(values_, 0, *(const size_t *)values_[5]);
+}
+
+static inline ferry_status
+mylib_tally_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_tally_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1643,13 +1858,15 @@ mylib_tally_on_host(const ferry_call *call_, void *user_)
     values_[4] = &sums;
     values_[5] = &n_;
     values_[6] = &counts_count_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_tally_part_, values_);
     mylib_tally_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_tally_floats on the host. `values_` has the address of each argument. */
+/* Runs mylib_tally_floats on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_tally_floats_run(void **values_)
+mylib_tally_floats_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int32_t *keys = *(int32_t **)values_[0];
@@ -1660,12 +1877,27 @@ mylib_tally_floats_run(void **values_)
     const size_t sums_count_ = *(const size_t *)values_[5];
     size_t i;
 
-    for (i = 0; i < n_; i++) {
+    (void)n_;
+    for (i = first_; i < end_; i++) {
         mylib_several_atomic_add_float32_(&sums[keys[i] % 3], 0.5f);
         mylib_several_atomic_min_float64_(&least[keys[i] % 3], -0.25 * keys[i]);
         mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);
         mylib_several_atomic_add_float64_(&total[0], keys[i]);
     }
+}
+
+/* Runs mylib_tally_floats on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_floats_run(void **values_)
+{
+    mylib_tally_floats_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_tally_floats_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_tally_floats_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1709,9 +1941,9 @@ mylib_relax_Element_(const int32_t *starts, const int32_t *targets, int32_t *lev
     reached[i] = true;
 }
 
-/* Runs mylib_relax on the host. `values_` has the address of each argument. */
+/* Runs mylib_relax on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_relax_run(void **values_)
+mylib_relax_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int32_t *starts = *(int32_t **)values_[0];
@@ -1723,10 +1955,25 @@ mylib_relax_run(void **values_)
     const size_t n_ = *(const size_t *)values_[6];
     size_t i;
 
-    for (i = 0; i < n_; i++) {
+    (void)n_;
+    for (i = first_; i < end_; i++) {
         mylib_relax_Element_(starts, targets, levels, level, reached, unused, i, n_);
     }
     (void)unused;
+}
+
+/* Runs mylib_relax on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_relax_run(void **values_)
+{
+    mylib_relax_range_(values_, 0, *(const size_t *)values_[6]);
+}
+
+static inline ferry_status
+mylib_relax_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_relax_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1749,6 +1996,8 @@ mylib_relax_on_host(const ferry_call *call_, void *user_)
     values_[4] = &reached;
     values_[5] = &unused;
     values_[6] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_relax_part_, values_);
     mylib_relax_run(values_);
     return FERRY_OK;
 }
@@ -2130,6 +2379,7 @@ mylib_dot_source(ferry_parameter parameters[4])
     parameters[1].name = "y";
     parameters[2].element = ferry_double_element();
     parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "out";
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_dot";
     source.codes = codes;
@@ -2285,6 +2535,7 @@ mylib_total_source(ferry_parameter parameters[3])
     parameters[0].name = "x";
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_total";
     source.codes = codes;
@@ -2440,6 +2691,7 @@ mylib_longest_source(ferry_parameter parameters[3])
     parameters[0].name = "points";
     parameters[1].element = ferry_float_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_longest";
     source.codes = codes;
@@ -2595,6 +2847,7 @@ mylib_least_source(ferry_parameter parameters[3])
     parameters[0].name = "x";
     parameters[1].element = ferry_int16_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_least";
     source.codes = codes;
@@ -2752,6 +3005,7 @@ mylib_count_above_source(ferry_parameter parameters[4])
     parameters[1].name = "limit";
     parameters[2].element = ferry_uint64_element();
     parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "out";
     parameters[3].element = ferry_size_element(); /* n_ */
     source.name = "mylib_count_above";
     source.codes = codes;
@@ -3067,6 +3321,7 @@ mylib_norm_source(ferry_parameter parameters[3])
     parameters[0].name = "x";
     parameters[1].element = ferry_double_element();
     parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
     parameters[2].element = ferry_size_element(); /* n_ */
     source.name = "mylib_norm";
     source.codes = codes;
@@ -3619,6 +3874,7 @@ mylib_row_sum_source(ferry_parameter parameters[5])
     parameters[2].name = "weight";
     parameters[3].element = ferry_double_element();
     parameters[3].access = FERRY_OVERWRITE;
+    parameters[3].name = "out";
     parameters[4].element = ferry_size_element(); /* n_ */
     source.name = "mylib_row_sum";
     source.codes = codes;
@@ -4773,7 +5029,7 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 
 /* Launches mylib_dot where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_argument result_)
 {
     ferry_argument arguments_[4];
@@ -4792,7 +5048,7 @@ mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double
 
 /* Launches mylib_total where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -4808,7 +5064,7 @@ mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 
 /* Launches mylib_longest where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -4824,7 +5080,7 @@ mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_ve
 
 /* Launches mylib_least where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -4840,7 +5096,7 @@ mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int1
 
 /* Launches mylib_count_above where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_argument result_)
 {
     ferry_argument arguments_[4];
@@ -4857,7 +5113,7 @@ mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferr
 
 /* Launches mylib_norm where its host function runs before the launch returns, and writes the
  * result itself. */
-FERRY_INLINE FERRY_NODISCARD ferry_status
+static inline ferry_status
 mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_argument result_)
 {
     ferry_argument arguments_[3];
@@ -4869,6 +5125,22 @@ mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_doubl
     arguments_[1] = result_;
     arguments_[2] = ferry_size_value(n_);
     return ferry_kernel_launch(kernels->norm, ferry_grid_for(1, 1), stream, arguments_, 3);
+}
+
+/* Launches mylib_row_sum where its host function runs before the launch returns, and writes the
+ * result itself. */
+static inline ferry_status
+mylib_row_sum_here_(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, ferry_argument result_)
+{
+    ferry_argument arguments_[5];
+    size_t n_ = count;
+
+    arguments_[0] = ferry_double_argument(x);
+    arguments_[1] = ferry_uint64_argument_range(begin, 0, 1);
+    arguments_[2] = ferry_double_argument_range(weight, 0, n_);
+    arguments_[3] = result_;
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->row_sum, ferry_grid_for(1, 1), stream, arguments_, 5);
 }
 
 /**
@@ -5565,6 +5837,8 @@ mylib_row_sum_into(const mylib_several *kernels, size_t count, ferry_stream *str
     ferry_status status_;
     size_t n_ = count, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->row_sum, stream))
+        return mylib_row_sum_here_(kernels, count, stream, x, begin, weight, ferry_double_argument_range(out, 0, 1));
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
     status_ = ferry_double_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
@@ -5595,8 +5869,11 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_row_sum(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, double *out)
 {
     ferry_double_buffer result_ = {FERRY_NULL};
-    ferry_status status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->row_sum, stream))
+        return mylib_row_sum_here_(kernels, count, stream, x, begin, weight, ferry_result_argument(ferry_double_element(), out));
+    status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_row_sum_into(kernels, count, stream, x, begin, weight, result_);
     if (status_ == FERRY_OK)
