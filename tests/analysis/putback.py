@@ -130,8 +130,8 @@ DEFECTS = [
         ("src/context.c", "if (last && ferryi_callback_thread.innermost &&", "if (false && last && ferryi_callback_thread.innermost &&")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_callbacks"]),
     Defect("async_waits_for_itself", [
-        ("src/buffer/evict.c", "    return claim->thread == FERRYI_THREAD_QUEUED ? !ferryi_callback_thread.context : claim->thread != ferryi_thread_id();",
-         "    return claim->thread == FERRYI_THREAD_QUEUED || claim->thread != ferryi_thread_id() || ferryi_callback_thread.context;")],
+        ("src/buffer/evict.c", "               ? !ferryi_callback_thread.context\n               : claim->thread != ferryi_thread_id() && !waits_longer(claim->thread, own);",
+         "               || claim->thread != ferryi_thread_id() || ferryi_callback_thread.context || own;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_evict"]),
     Defect("queued_launches_stay", [
         ("src/buffer/pending_calls.c", "while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending",

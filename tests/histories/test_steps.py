@@ -20,6 +20,9 @@ HEADERS = ["buffer", "context", "conversion", "copy", "exchange", "file", "gener
 NOT_PLAYED = {
     "ferry_conversion_run": "converts arrays, which no buffer has a part in; tests/convert plays it",
     "ferry_conversion_failed": "for generated code, which tests/convert runs",
+    "ferry_kernel_runs_here": "for generated code, which tests/gen runs",
+    "ferry_result_argument": "for generated code, which tests/gen runs",
+    "ferry_call_parallel": "divides a host function, which uses no buffer by itself; tests/unit/test_host_threads.c plays it",
 }
 
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
