@@ -83,7 +83,7 @@ are_lost(const struct ferryi_host_threads *threads)
     return threads->forks != ferryi_fork_count();
 }
 
-/* The caller is the only owner of the threads, so the members need no lock. */
+/* The function is not analysed: its caller is the only owner, so the members need no lock. */
 FERRYI_NOT_ANALYSED
 static void
 join(struct ferryi_host_threads *threads)
