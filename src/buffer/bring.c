@@ -18,7 +18,7 @@ ferryi_bring_begin(struct ferryi_bringing *bringing, struct ferryi_access *acces
     bringing->count = 0;
     bringing->room = FERRYI_COPIES;
     bringing->many = NULL;
-    bringing->lost = bringing->reserved = false;
+    bringing->lost = bringing->reserved = bringing->any = false;
 }
 
 void
@@ -124,20 +124,21 @@ add_copy(struct ferryi_move *move, const struct ferryi_access *access,
     return ferryi_move_add(move, &part);
 }
 
-/* Makes the planned copies, and marks the bytes up to `next` as current. */
+/* Makes some of the planned copies, and marks the range as current. */
 static ferry_status
-run_copies(struct ferryi_bringing *bringing, struct ferryi_move *move, bool *out_moved)
+move_copies(struct ferryi_bringing *bringing, struct ferryi_move *move,
+            const struct ferryi_map_move *copies, size_t count, struct ferryi_range covered)
 {
     ferry_status status = FERRY_OK;
-    move->covered = (struct ferryi_range){bringing->part.begin, bringing->next};
+    move->covered = covered;
     move->seen = true;
     move->target_uses = bringing->target_uses;
     move->source_uses = bringing->source_uses;
     move->seen_source = ferryi_store_home(bringing->access->store, bringing->source);
-    for (size_t i = 0; i < bringing->count && status == FERRY_OK; i++)
-        status = add_copy(move, bringing->access, &copies_of(bringing)[i]);
+    for (size_t i = 0; i < count && status == FERRY_OK; i++)
+        status = add_copy(move, bringing->access, &copies[i]);
     bringing->reserved = false;
-    *out_moved = *out_moved || move->count > 0;
+    bringing->any = bringing->any || move->count > 0;
     /* The last transfer waits for all other uses of the replica. */
     if (move->count > 0)
         bringing->target_uses = (struct ferryi_uses){0};
@@ -146,23 +147,42 @@ run_copies(struct ferryi_bringing *bringing, struct ferryi_move *move, bool *out
     return status;
 }
 
+/* Makes the planned copies one by one in the order of the bytes, for a call whose progress counts
+ * every byte of the range, including bytes that need not be moved. If the call is cancelled, the
+ * first bytes of the range are current. */
+static ferry_status
+move_in_order(struct ferryi_bringing *bringing, struct ferryi_move *move)
+{
+    struct ferryi_access *access = bringing->access;
+    for (size_t i = 0; i < bringing->count; i++) {
+        const struct ferryi_map_move *copy = &copies_of(bringing)[i];
+        if (!bringing->reserved)
+            FERRYI_OR_RETURN(ferryi_store_reserve_changes(access->store, 1));
+        move->job->done = copy->begin - access->begin;
+        FERRYI_OR_RETURN(
+            move_copies(bringing, move, copy, 1, (struct ferryi_range){copy->begin, copy->end}));
+    }
+    return FERRY_OK;
+}
+
 static ferry_status
 run_parts(struct ferryi_bringing *bringing, struct ferryi_move *move)
 {
     struct ferryi_access *access = bringing->access;
-    bool moved = false;
     while (bringing->part.begin < bringing->part.end) {
         FERRYI_OR_RETURN(plan_more(bringing));
         if (bringing->lost)
             return ferryi_access_fail_lost(access);
-        FERRYI_OR_RETURN(run_copies(bringing, move, &moved));
+        const struct ferryi_range covered = {bringing->part.begin, bringing->next};
+        FERRYI_OR_RETURN(access->job ? move_in_order(bringing, move)
+                                     : move_copies(bringing, move, copies_of(bringing),
+                                                   bringing->count, covered));
         if (bringing->next == access->end)
             break;
         FERRYI_OR_RETURN(plan_next(bringing, bringing->next));
     }
-    /* The progress counts every byte of the range, including bytes that need not be moved. */
     struct ferryi_transfer_job *job = move->job;
-    return moved && job->reported < job->total
+    return bringing->any && job->reported < job->total
                ? ferryi_engine_reported(access->store->context->engine, job, job->total - job->done)
                : FERRY_OK;
 }

@@ -26,6 +26,7 @@ struct ferryi_bringing {
     struct ferryi_map_move few[FERRYI_COPIES];
     struct ferryi_map_move *many; /* allocated list of copies; NULL if the list is `few` */
     bool lost;                    /* whether some of the bytes up to `next` are lost */
+    bool any;                     /* whether anything was copied or zeroed */
     bool reserved; /* whether the access owns a reservation in the valid map for these bytes */
     /* uses of the replica at the place of the access, and of the replica at the place `source`. If
      * `source` is FERRYI_ZERO, there is no second replica */
