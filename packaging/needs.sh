@@ -150,7 +150,7 @@ want_peers() {
 # PoCL is OpenCL on the processor. The check of our declarations needs the headers.
 missing_opencl() {
     ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1 || printf 'pocl-opencl-icd '
-    ls /usr/lib/*/libOpenCL.so.1 /usr/lib64/libOpenCL.so.1 2>/dev/null | grep -q . || printf 'ocl-icd-libopencl1 '
+    ls /usr/lib/*/libOpenCL.so.1 >/dev/null 2>&1 || [ -e /usr/lib64/libOpenCL.so.1 ] || printf 'ocl-icd-libopencl1 '
     [ -e /usr/include/CL/cl_ext.h ] || printf 'opencl-headers '
 }
 
