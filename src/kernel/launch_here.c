@@ -56,6 +56,7 @@ open_hit(struct ferryi_access *access)
             ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access,
                                      access->place, access->timeline, FERRYI_CLAIM_CALL);
         store->claims[slot].copy = copy;
+        store->claims[slot].thread = ferryi_thread_id();
     }
     ferryi_store_unlock_plain(store);
     return hit;
