@@ -59,7 +59,8 @@ VECTOR_TYPE = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|quad|b
 OPENCL_MACRO = re.compile(r"as_(u?char|u?short|u?int|u?long|half|float|double|size_t|ptrdiff_t|u?intptr_t)(2|3|4|8|16)?|kernel_exec"
                           r"|CLK_\w+|CL_VERSION_\w+|cl(es)?_khr_\w+|M_\w+_[FH]|MAXFLOAT|FP_ILOGB(0|NAN)"
                           r"|(FLT|DBL|HALF)_(DIG|EPSILON|MANT_DIG|MAX|MIN|RADIX|MAX_EXP|MIN_EXP|MAX_10_EXP|MIN_10_EXP)|CHAR_M(AX|IN)")
-HOST_MACROS = frozenset("linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ".split())
+HOST_MACROS = frozenset("linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ".split()) | frozenset(
+    f"{sign}INT{bits}_C" for sign in ("", "U") for bits in (8, 16, 32, 64, "MAX"))
 
 # Headers of C11, C++17 and POSIX that are included by a name without a folder.
 SYSTEM_HEADERS = frozenset("""
