@@ -31,12 +31,11 @@ alloc_usm(struct ferryi_opencl_device *opencl, ferry_memory_kind kind, size_t by
 {
     const struct ferryi_opencl_usm *usm = &opencl->platform->usm;
     ferryi_cl_context context = opencl->platform->context;
-    ferryi_cl_int result;
     if (kind == FERRY_MEMORY_PINNED)
-        return usm->clHostMemAllocINTEL(context, NULL, bytes, 0, &result);
+        return usm->clHostMemAllocINTEL(context, NULL, bytes, 0, NULL);
     if (kind == FERRY_MEMORY_MANAGED)
-        return usm->clSharedMemAllocINTEL(context, opencl->device, NULL, bytes, 0, &result);
-    return usm->clDeviceMemAllocINTEL(context, opencl->device, NULL, bytes, 0, &result);
+        return usm->clSharedMemAllocINTEL(context, opencl->device, NULL, bytes, 0, NULL);
+    return usm->clDeviceMemAllocINTEL(context, opencl->device, NULL, bytes, 0, NULL);
 }
 
 static bool
