@@ -134,7 +134,9 @@ move_copies(struct ferryi_bringing *bringing, struct ferryi_move *move,
     move->seen = true;
     move->target_uses = bringing->target_uses;
     move->source_uses = bringing->source_uses;
-    move->seen_source = ferryi_store_home(bringing->access->store, bringing->source);
+    move->seen_source = bringing->source == FERRYI_ZERO
+                            ? FERRYI_ZERO
+                            : ferryi_store_home(bringing->access->store, bringing->source);
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
         status = add_copy(move, bringing->access, &copies[i]);
     bringing->reserved = false;
