@@ -134,6 +134,8 @@ run(struct ferryi_copy_call *call,
     if (call->whole)
         ferryi_whole_call_note(call->whole, &job, move.timelines);
     ferryi_move_end(&move);
+    if (call->middle)
+        ferryi_store_release(call->middle);
     if (ferryi_store_is_traced(call->main.store))
         observe(call, job.done - before);
     unlock(call, status);
@@ -197,15 +199,13 @@ move_through(struct ferryi_copy_call *call, struct ferryi_move *move, ferryi_sto
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
-    ferryi_store *middle, *store = call->row.target_store;
+    ferryi_store *store = call->row.target_store;
     const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
     if (is_one_memmove(call))
         return move_row(call, move);
     FERRYI_OR_RETURN(
-        ferryi_store_create(store->context, call->row.bytes, &options, false, &middle));
-    ferry_status status = move_through(call, move, middle);
-    ferryi_store_release(middle);
-    return status;
+        ferryi_store_create(store->context, call->row.bytes, &options, false, &call->middle));
+    return move_through(call, move, call->middle);
 }
 
 static ferry_status

@@ -34,7 +34,9 @@ struct ferryi_copy_call {
     /* What a copy without conversion does, and the place where its target is written. */
     struct ferryi_row row;
     int place;
-    bool is_any_place; /* whether the library chose the place */
+    bool is_any_place;    /* whether the library chose the place */
+    ferryi_store *middle; /* temporary storage of an overlapping copy, or NULL. The move has it in
+                             its lists until it ends */
     union {
         struct ferryi_access accesses[3];
         struct {
