@@ -95,8 +95,8 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }
 
-/* Frees the replica at a device, whose own bytes go to the host first. Returns false if that fails.
- */
+/* Frees the replica at a device, whose own bytes go to the host first. Returns false if that fails,
+ * or if the program has begun to hold the replica. */
 static bool
 give_replica_up(ferryi_store *store, int place)
 {
@@ -105,12 +105,17 @@ give_replica_up(ferryi_store *store, int place)
         ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
                               "resize") != FERRY_OK)
         return false;
+    struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
-    ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_FORGET);
-    struct ferryi_place_copy gone = ferryi_store_detach(store, place);
+    /* The claim locks all bytes but does not prevent other threads from adding a pin. */
+    bool held = store->copies[place].pins > 0;
+    if (!held) {
+        ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_FORGET);
+        gone = ferryi_store_detach(store, place);
+    }
     ferryi_store_unlock(store);
     ferryi_store_give_back(store->context, &gone);
-    return true;
+    return !held;
 }
 
 /* Makes the longer replicas at all places that have some of the first `kept` bytes. Where a device
