@@ -179,11 +179,13 @@ command_check() {
     need check
     [ "$long" = no ] || need long
     want_opencl
+    no_opencl=$([ -z "$(missing_opencl)" ] || printf '%s' '--no-suite opencl')
     start_sums
     if build_stage "test" "$build"; then
-        test_stage "generators, models, bindings" "$build" "more" || true
+        # shellcheck disable=SC2086
+        test_stage "generators, models, bindings" "$build" "more" $no_opencl || true
         test_stage "clients" "$build" "clients" || true
-        [ "$long" = no ] || test_stage "OpenCL, everything" "$build" "opencl-long" || true
+        [ "$long" = no ] || [ -n "$no_opencl" ] || test_stage "OpenCL, everything" "$build" "opencl-long" || true
         [ "$long" = no ] || one_case "gcc -fanalyzer" python3 tests/analysis/analyse.py gcc "$build" || true
         one_case "exports and layouts" python3 tests/abi/abi.py "$build/src/libferry.so" include/ferry || true
         one_case "shared: installed" sh tests/installed.sh "$build" || true

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a program sees of an OpenCL device beyond what the suites of all devices check. Skipped,
- * with exit status 77, on a machine without OpenCL. */
+ * as TAP says it, on a machine without OpenCL. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -390,7 +390,7 @@ main(void)
     const ferry_context_options options = {.devices = "opencl"};
     if (ferry_context_create(&options, &context) != FERRY_OK) {
         printf("1..0 # SKIP %s\n", ferry_last_error());
-        return 77;
+        return EXIT_SUCCESS;
     }
     opencl = ferryi_opencl_of(context->devices[1]);
     return cmocka_run_group_tests(tests, NULL, finish);
