@@ -113,7 +113,7 @@ run_copy_job(struct ferryi_async *async, ferryi_sync_point *out_last)
     struct ferryi_copy_call *call = &((struct copy_job *)async)->call;
     call->cancelled = &async->event->cancelled;
     call->arrived = &async->event->arrived;
-    ferry_status status = ferryi_copy_run_claimed(call);
+    ferry_status status = call->run(call);
     *out_last = ferryi_sync_points_join(&async->context->order, 0, call->timelines);
     if (call->main.timeline)
         *out_last = ferryi_timeline_sync_point(call->main.timeline);

@@ -64,7 +64,15 @@ add_lock(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 /* -- moving ------------------------------------------------------------------------------------ */
 
 ferry_status
-ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place)
+ferryi_copy_make_middle(const ferryi_store *store, size_t bytes, ferryi_store **out)
+{
+    const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
+    return ferryi_store_create(store->context, bytes, &options, false, out);
+}
+
+ferry_status
+ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *place,
+               bool is_any_place)
 {
     const struct ferryi_range from = {row->source, row->source + row->source_bytes};
     struct ferryi_piece part = {.target = (void *)row->target,
@@ -74,8 +82,14 @@ ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place
                                 .zeros = !row->source_store && row->source_bytes == 0,
                                 .between = row->between};
     if (row->target_store) {
-        FERRYI_OR_RETURN(ferryi_store_reserve(row->target_store, place, NULL));
-        ferryi_part_set_target(&part, row->target_store, place, row->target);
+        ferry_status status = ferryi_store_reserve(row->target_store, *place, NULL);
+        if (status == FERRY_ERROR_OUT_OF_MEMORY && is_any_place &&
+            !ferryi_store_same_memory(row->target_store, *place, FERRY_PLACE_HOST)) {
+            *place = FERRY_PLACE_HOST;
+            status = ferryi_store_reserve(row->target_store, *place, NULL);
+        }
+        FERRYI_OR_RETURN(status);
+        ferryi_part_set_target(&part, row->target_store, *place, row->target);
     }
     return row->source_store ? ferryi_move_add_from(move, row->source_store, from, part)
                              : ferryi_move_add(move, &part);
@@ -145,15 +159,7 @@ run(struct ferryi_copy_call *call,
 static ferry_status
 move_row(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
-    ferry_status status = ferryi_row_add(move, &call->row, call->place);
-    /* If the caller named no place and the target finds no memory at the place of the source, it is
-     * written at the host. */
-    if (status == FERRY_ERROR_OUT_OF_MEMORY && call->is_any_place && call->row.target_store &&
-        move->count == 0 &&
-        !ferryi_store_same_memory(call->row.target_store, call->place, FERRY_PLACE_HOST)) {
-        call->place = FERRY_PLACE_HOST;
-        status = ferryi_row_add(move, &call->row, call->place);
-    }
+    ferry_status status = ferryi_row_add(move, &call->row, &call->place, call->is_any_place);
     return ferryi_move_run(move, status);
 }
 
@@ -185,26 +191,22 @@ static ferry_status
 move_through(struct ferryi_copy_call *call, struct ferryi_move *move, ferryi_store *middle)
 {
     struct ferryi_row in = call->row, out = call->row;
+    int between = call->place;
     in.target_store = out.source_store = middle;
     in.target = out.source = 0;
     in.between = true;
-    ferry_status status = ferryi_row_add(move, &in, call->place);
-    if (status == FERRY_ERROR_OUT_OF_MEMORY && move->count == 0 && call->place != FERRY_PLACE_HOST)
-        status = ferryi_row_add(move, &in, FERRY_PLACE_HOST);
-    FERRYI_OR_RETURN(ferryi_move_run(move, status));
-    return ferryi_move_run(move, ferryi_row_add(move, &out, call->place));
+    FERRYI_OR_RETURN(ferryi_move_run(move, ferryi_row_add(move, &in, &between, true)));
+    return ferryi_move_run(move, ferryi_row_add(move, &out, &call->place, call->is_any_place));
 }
 
 /* Copies between overlapping ranges of one buffer, with the result of memmove(). */
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
-    ferryi_store *store = call->row.target_store;
-    const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
     if (is_one_memmove(call))
         return move_row(call, move);
     FERRYI_OR_RETURN(
-        ferryi_store_create(store->context, call->row.bytes, &options, false, &call->middle));
+        ferryi_copy_make_middle(call->row.target_store, call->row.bytes, &call->middle));
     return move_through(call, move, call->middle);
 }
 
@@ -254,18 +256,12 @@ ferryi_copy_meeting_place(ferryi_store *target, struct ferryi_range to, ferryi_s
 }
 
 ferry_status
-ferryi_copy_run_claimed(struct ferryi_copy_call *call)
-{
-    return call->run(call);
-}
-
-ferry_status
 ferryi_copy_run(struct ferryi_copy_call *call)
 {
     for (size_t i = 0; call->whole && i < call->access_count; i++)
         call->accesses[i].under = ferryi_whole_call_claim(call->whole, call->accesses[i].store);
     ferry_status status = ferryi_access_claim(call->accesses, call->access_count);
-    return status == FERRY_OK ? ferryi_copy_run_claimed(call) : status;
+    return status == FERRY_OK ? call->run(call) : status;
 }
 
 /* Runs a copy of a range onto itself. The bytes are new when the call begins, so it only reports

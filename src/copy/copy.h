@@ -27,8 +27,13 @@ struct ferryi_row {
     bool between; /* whether the target is temporary storage; such a row reports no progress */
 };
 
-/* Adds a row to a move. The target buffer is written at `place`. */
-ferry_status ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place);
+/* Adds a row to a move. The target buffer is written at `*place`. If the library chose this place
+ * and there is no memory for the target there, it is written at the host, and `*place` changes. */
+ferry_status ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *place,
+                            bool is_any_place);
+/* Makes temporary storage through which bytes of a buffer pass. It is set to zero when it is
+ * released if the buffer is. */
+ferry_status ferryi_copy_make_middle(const ferryi_store *store, size_t bytes, ferryi_store **out);
 
 struct ferryi_copy_call {
     /* What a copy without conversion does, and the place where its target is written. */
@@ -97,8 +102,6 @@ void ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store,
                            int place);
 /* Locks the ranges of a prepared call and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
-/* Runs a prepared call on this thread. The ranges of the call must be locked. */
-ferry_status ferryi_copy_run_claimed(struct ferryi_copy_call *call);
 
 /* Returns a place where the whole range is current, preferably the host. If there is no such place,
  * returns the host. */

@@ -22,9 +22,11 @@ static ferry_status
 run_level(ferryi_plan *plan, size_t begin, size_t end)
 {
     ferry_status status = FERRY_OK;
-    for (size_t i = begin; i < end && status == FERRY_OK; i++)
-        status =
-            ferryi_row_add(&plan->move, &plan->copies[i], target_place(plan, &plan->copies[i]));
+    for (size_t i = begin; i < end && status == FERRY_OK; i++) {
+        const struct ferryi_row *copy = &plan->copies[i];
+        int place = target_place(plan, copy);
+        status = ferryi_row_add(&plan->move, copy, &place, plan->place < 0 || copy->between);
+    }
     return ferryi_move_run(&plan->move, status);
 }
 

@@ -234,6 +234,11 @@ test_temporary_memory(void **state)
     ferry_buffer *buffer = make_secret(f, &zeroing, 1), *floats;
     const ferry_copy_options on_device = {.stream = f->stream};
     OK(ferry_buffer_copy(buffer, INT, 5, buffer, 0, COUNT - 5, &on_device));
+    const ferry_copy_region rows = {.target = {.buffer = buffer, .offset = 5, .row_pitch = 100},
+                                    .source = {.buffer = buffer, .row_pitch = 100},
+                                    .count = 90,
+                                    .rows = 20};
+    OK(ferry_copy(&rows, 1, &on_device));
     OK(ferry_buffer_create(f->context, FLOAT, COUNT, &zeroing, &floats));
     const ferry_copy_region region = {
         .target = {.buffer = floats}, .source = {.buffer = buffer}, .count = COUNT};
@@ -242,6 +247,7 @@ test_temporary_memory(void **state)
     DESTROY_BUFFERS(&buffer, &floats);
     expect_nothing_anywhere(f, BYTES);
     expect_nothing_anywhere(f, BYTES - 5 * sizeof(int));
+    expect_nothing_anywhere(f, rows.rows * rows.count * sizeof(int));
 }
 
 /* Page-locked memory that an upload still reads, and managed memory. */
