@@ -218,18 +218,6 @@ ferryi_bring_run(struct ferryi_bringing *bringing)
 }
 
 ferry_status
-ferryi_bring_claimed(struct ferryi_access *access)
-{
-    struct ferryi_bringing bringing;
-    ferryi_bring_begin(&bringing, access);
-    ferry_status status = plan_next(&bringing, access->begin);
-    if (status == FERRY_OK)
-        status = ferryi_bring_run(&bringing);
-    ferryi_bring_end(&bringing);
-    return status;
-}
-
-ferry_status
 ferryi_bring_zeros(struct ferryi_access *access)
 {
     struct ferryi_piece part = {.bytes = access->end - access->begin, .zeros = true};

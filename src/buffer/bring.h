@@ -55,8 +55,6 @@ ferry_status ferryi_bring_run(struct ferryi_bringing *bringing);
  * has moved there. If the host makes the access, it waits for them. */
 ferry_status ferryi_bring_order(struct ferryi_bringing *bringing);
 
-/* Makes the range of a claimed access current at its place. */
-ferry_status ferryi_bring_claimed(struct ferryi_access *access);
 /* Zeroes the range of an access whose claim is held. This changes nothing in the valid map. */
 ferry_status ferryi_bring_zeros(struct ferryi_access *access);
 

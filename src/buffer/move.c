@@ -49,7 +49,7 @@ ferryi_move_end(struct ferryi_move *move)
 {
     for (size_t i = 0; i < move->store_count; i++)
         if (move->stores[i].crossed > 0)
-            ferryi_move_count_crossed(move->stores[i].store, move->stores[i].crossed);
+            ferryi_store_count_transfer(move->stores[i].store, move->stores[i].crossed);
     if (move->parts != move->few_parts)
         free(move->parts);
     if (move->stores != move->few_stores)

@@ -111,7 +111,5 @@ void ferryi_group_commit_arrived(const struct ferryi_group *group, size_t done);
 void ferryi_group_count(const struct ferryi_group *group, size_t done);
 /* Does the same for a move with a single part. */
 void ferryi_part_count(const struct ferryi_piece *part, size_t done);
-/* Counts bytes that crossed between a host replica and a device. */
-void ferryi_move_count_crossed(ferryi_store *store, size_t bytes);
 
 #endif

@@ -222,17 +222,5 @@ ferryi_part_count(const struct ferryi_piece *part, size_t done)
         ferryi_traffic_count(ferryi_store_traffic(ferryi_part_store(carrying)), direction_of(part),
                              done);
     if (crossing && ferryi_part_crosses(part))
-        ferryi_move_count_crossed(ferryi_part_store(crossing), done);
-}
-
-void
-ferryi_move_count_crossed(ferryi_store *store, size_t bytes)
-{
-    ferryi_store_lock(store);
-    struct ferryi_to_pin to_pin = ferryi_store_count(store, bytes);
-    ferryi_store_unlock(store);
-    if (!to_pin.memory)
-        return;
-    FERRYI_KEEP_ERROR(why);
-    ferryi_store_pin(store, to_pin);
+        ferryi_store_count_transfer(ferryi_part_store(crossing), done);
 }

@@ -562,20 +562,10 @@ FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_place_copy ferryi_store_detach(ferryi_store *store, int place);
 void ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy);
 
-/*
- * Counts `bytes` transferred between the host replica and a device. A host replica that is
+/* Counts `bytes` transferred between the host replica and a device. A host replica that is
  * transferred often is page-locked, because transfers of pageable memory must pass through the
- * staging ring. ferryi_store_count() is called under the buffer's lock, and returns the memory to
- * page-lock, if any. ferryi_store_pin() page-locks this memory. It is called without the buffer's
- * lock, by a caller that has a claim. ferryi_store_count_transfer() does both.
- */
-struct ferryi_to_pin {
-    void *memory; /* NULL: nothing */
-    size_t bytes;
-};
-FERRYI_REQUIRES(ferryi_store_spin)
-struct ferryi_to_pin ferryi_store_count(ferryi_store *store, size_t bytes);
-void ferryi_store_pin(ferryi_store *store, struct ferryi_to_pin to_pin);
+ * staging ring. Called without the buffer's lock, by a caller that has a claim. Preserves the last
+ * error message. */
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
 
 /* Uses of a replica that later work may have to wait for: the sync point of the last write, and the

@@ -186,12 +186,19 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
 
 /* -- auto-pinning ------------------------------------------------------------------------------ */
 
-struct ferryi_to_pin
-ferryi_store_count(ferryi_store *store, size_t bytes)
+struct to_pin {
+    void *memory; /* NULL: nothing */
+    size_t bytes;
+};
+
+/* Counts a transfer, and returns the memory to page-lock, if any. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static struct to_pin
+count(ferryi_store *store, size_t bytes)
 {
     struct ferryi_place_copy *copy = &store->copies[0];
     const size_t whole = store->map.bytes, page = ferryi_page_bytes();
-    struct ferryi_to_pin to_pin = {0};
+    struct to_pin to_pin = {0};
     if (!copy->block || copy->pinned || store->memory == FERRY_MEMORY_MANAGED ||
         whole <= PIN_ABOVE || bytes < whole / COUNTED_PART ||
         copy->transfers == FERRYI_NEVER_PINNED)
@@ -209,12 +216,10 @@ ferryi_store_count(ferryi_store *store, size_t bytes)
 
 /* The caller's claim keeps the replica at its address. If the pinning fails for lack of memory or
  * because of a conflict, it is tried again after about `pin_after` more transfers. */
-void
-ferryi_store_pin(ferryi_store *store, struct ferryi_to_pin to_pin)
+static void
+pin(ferryi_store *store, struct to_pin to_pin)
 {
     ferryi_engine *engine = store->context->engine;
-    if (!to_pin.memory)
-        return;
     ferry_status status =
         ferryi_pins_add_own(ferryi_engine_pins(engine), to_pin.memory, to_pin.bytes);
     if (status == FERRY_OK)
@@ -229,7 +234,10 @@ void
 ferryi_store_count_transfer(ferryi_store *store, size_t bytes)
 {
     ferryi_store_lock(store);
-    struct ferryi_to_pin to_pin = ferryi_store_count(store, bytes);
+    struct to_pin to_pin = count(store, bytes);
     ferryi_store_unlock(store);
-    ferryi_store_pin(store, to_pin);
+    if (!to_pin.memory)
+        return;
+    FERRYI_KEEP_ERROR(why);
+    pin(store, to_pin);
 }
