@@ -41,22 +41,15 @@ open_hit(struct ferryi_access *access)
     ferryi_store *store = access->store;
     if (!ferryi_store_lock_plain(store))
         return false;
-    uint32_t slot = ferryi_access_free_slot(store);
-    bool hit = slot < store->claim_capacity && access->end <= store->map.bytes &&
-               ferryi_claim_is_hit(store, access);
-    if (access->access == FERRY_READ)
-        hit = hit && store->write_claims == 0;
-    else
-        hit = hit && store->claim_count == 0 && ferryi_valid_map_reserve(&store->map, 1, NULL);
+    struct ferryi_scope scope;
+    bool hit = ferryi_scope_open_locked(store, (struct ferryi_range){access->begin, access->end},
+                                        access->to_end, (ferry_access)access->access, access->place,
+                                        access->timeline, &scope, &access->pointer);
     if (hit) {
-        struct ferryi_place_copy *copy = ferryi_store_copy(store, access->place);
-        access->slot = slot;
-        access->pointer = (char *)copy->pointer + access->begin;
-        access->id =
-            ferryi_access_fill_claim(store, slot, access->begin, access->end, access->access,
-                                     access->place, access->timeline, FERRYI_CLAIM_CALL);
-        store->claims[slot].copy = copy;
-        store->claims[slot].thread = ferryi_thread_id();
+        access->slot = scope.slot;
+        access->id = scope.id;
+        store->claims[scope.slot].state = FERRYI_CLAIM_CALL;
+        store->claims[scope.slot].thread = ferryi_thread_id();
     }
     ferryi_store_unlock_plain(store);
     return hit;
