@@ -73,7 +73,7 @@ const struct ferryi_gpu_vendor ferryi_cuda_vendor = {
     .load_once = load_once,
     .describe = describe,
     .image_has_end = image_has_end,
-    .code_build = ferryi_cuda_code_build,
+    .build = ferryi_cuda_build,
 };
 
 static ferry_status

@@ -8,8 +8,9 @@
 
 extern const struct ferryi_gpu_vendor ferryi_cuda_vendor;
 
-/* The function code_build of the device table. */
-FERRYI_SLOT_TYPE(code_build) ferryi_cuda_code_build;
+/* The function `build` of the vendor. */
+ferry_status ferryi_cuda_build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
+                               struct ferryi_image **images, void **out_module);
 /* The function code_check of the CUDA kind. */
 ferry_status ferryi_cuda_code_check(const struct ferryi_code_job *job, const char *target,
                                     size_t most, size_t *out_bytes, size_t *out_count);

@@ -45,9 +45,9 @@ compile_for(const struct ferryi_gpu_device *gpu, const struct ferryi_code_job *j
 
 /* Compiles and loads a code. If the driver refuses the result, compiles it again with an NVRTC of
  * another release. */
-static ferry_status
-build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
-      struct ferryi_image **images, void **out_module)
+ferry_status
+ferryi_cuda_build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
+                  struct ferryi_image **images, void **out_module)
 {
     const struct ferryi_image *image;
     FERRYI_OR_RETURN(compile_for(gpu, job, images, 0, &image));
@@ -67,16 +67,6 @@ build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
         return FERRY_OK;
     }
     ferryi_last_error_restore(&why);
-    return status;
-}
-
-ferry_status
-ferryi_cuda_code_build(ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
-{
-    struct ferryi_image *own = NULL;
-    ferry_status status =
-        build(ferryi_gpu_of(device), job, job->images ? job->images : &own, out_module);
-    ferryi_images_free(&own);
     return status;
 }
 

@@ -6,6 +6,7 @@
 
 #include "src/base/hold.h"
 #include "src/base/machine.h"
+#include "src/device/image.h"
 
 /* Converts a driver error to a ferry_status. Returns DEVICE_LOST for every error that all later
  * calls of the process return, too. */
@@ -500,5 +501,10 @@ ferryi_gpu_count(const struct ferryi_gpu_vendor *vendor)
 ferry_status
 ferryi_gpu_code_build(ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
 {
-    return ferryi_gpu_of(device)->driver->vendor->code_build(device, job, out_module);
+    struct ferryi_gpu_device *gpu = ferryi_gpu_of(device);
+    struct ferryi_image *own = NULL;
+    ferry_status status =
+        gpu->driver->vendor->build(gpu, job, job->images ? job->images : &own, out_module);
+    ferryi_images_free(&own);
+    return status;
 }

@@ -85,8 +85,10 @@ struct ferryi_gpu_vendor {
     /* Returns whether the driver can find the end of a code image, of which it receives only the
      * address. */
     bool (*image_has_end)(const void *image, size_t bytes);
-    /* The function code_build of the device table. */
-    FERRYI_SLOT_TYPE(code_build) * code_build;
+    /* Compiles and loads a code, as code_build of the device table does. The image is found in the
+     * list, or added to it. */
+    ferry_status (*build)(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
+                          struct ferryi_image **images, void **out_module);
 };
 
 /* Returns the functions of the process's driver of a vendor. The driver is the first of the

@@ -257,7 +257,7 @@ const struct ferryi_gpu_vendor ferryi_hip_vendor = {
     .adapt = adapt,
     .describe = describe,
     .image_has_end = image_has_end,
-    .code_build = ferryi_hip_code_build,
+    .build = ferryi_hip_build,
 };
 
 static ferry_status

@@ -15,8 +15,9 @@ ferryi_hip_major(int version)
     return version / 10000000;
 }
 
-/* The function code_build of the device table. */
-FERRYI_SLOT_TYPE(code_build) ferryi_hip_code_build;
+/* The function `build` of the vendor. */
+ferry_status ferryi_hip_build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
+                              struct ferryi_image **images, void **out_module);
 /* The function code_check of the HIP kind. */
 ferry_status ferryi_hip_code_check(const struct ferryi_code_job *job, const char *target,
                                    size_t most, size_t *out_bytes, size_t *out_count);

@@ -110,9 +110,9 @@ compile(const struct ferryi_code_job *job, const char *target, int major, bool k
 
 /* -- for a device ------------------------------------------------------------------------------ */
 
-static ferry_status
-build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
-      struct ferryi_image **images, void **out_module)
+ferry_status
+ferryi_hip_build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
+                 struct ferryi_image **images, void **out_module)
 {
     const struct ferryi_device_properties *properties = &gpu->base.properties;
     const struct ferryi_image *image = ferryi_images_find(*images, properties->target, 0);
@@ -125,16 +125,6 @@ build(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
     }
     return out_module ? ferryi_gpu_code_load(&gpu->base, image->bytes, image->size, out_module)
                       : FERRY_OK;
-}
-
-ferry_status
-ferryi_hip_code_build(ferryi_device *device, const struct ferryi_code_job *job, void **out_module)
-{
-    struct ferryi_image *own = NULL;
-    ferry_status status =
-        build(ferryi_gpu_of(device), job, job->images ? job->images : &own, out_module);
-    ferryi_images_free(&own);
-    return status;
 }
 
 /* -- without a device -------------------------------------------------------------------------- */
