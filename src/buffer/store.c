@@ -275,15 +275,23 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
     call_on_release(store, memory);
 }
 
+/* Takes a replica out of the buffer. The lock is needed although no handle is left: a call that
+ * runs out of memory, or looks for memory to evict, walks the context's list of buffers. */
+static struct ferryi_place_copy
+detach_copy(ferryi_store *store, int place)
+{
+    ferryi_store_lock(store);
+    struct ferryi_place_copy copy = store->copies[place];
+    memset(&store->copies[place], 0, sizeof(copy));
+    ferryi_store_unlock(store);
+    return copy;
+}
+
 static void
 release_copies(ferryi_store *store)
 {
-    /* the lock is not needed: no handle is left, or the context is being destroyed and all work is
-     * complete */
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     for (int place = 0; place <= store->context->place_count; place++) {
-        struct ferryi_place_copy copy = store->copies[place];
-        memset(&store->copies[place], 0, sizeof(copy));
+        struct ferryi_place_copy copy = detach_copy(store, place);
         if (copy.block) {
             ferryi_checked_gone(store->context, copy.pointer, "was destroyed");
             ferryi_store_give_back(store->context, &copy);

@@ -3,6 +3,7 @@
  * them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,6 +160,18 @@ check(const struct ferryi_code_job *job, const char *target)
     return FERRY_OK;
 }
 
+/* Runs in the child. A handler of the program could return into the program, which would then run
+ * twice. */
+static void
+forget_handlers(void)
+{
+    sigset_t none;
+    for (int i = 1; i < NSIG; i++)
+        (void)signal(i, SIG_DFL);
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+}
+
 /* Runs in the child. What the compiler prints before it ends the process is not shown. */
 static void
 answer_in_child(const struct ferryi_code_job *job, const char *target, int out)
@@ -167,8 +180,7 @@ answer_in_child(const struct ferryi_code_job *job, const char *target, int out)
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (nowhere >= 0)
         (void)dup2(nowhere, STDERR_FILENO);
-    signal(SIGABRT, SIG_DFL);
-    signal(SIGALRM, SIG_DFL);
+    forget_handlers();
     alarm(CHECK_SECONDS);
     answer.status = check(job, target);
     snprintf(answer.message, sizeof(answer.message), "%s",
@@ -209,10 +221,14 @@ check_in_child(const struct ferryi_code_job *job, const char *target)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "make a pipe to a child: %s",
                            strerror(errno));
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = fork();
     if (child == 0)
         answer_in_child(job, target, ends[1]);
     const int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(ends[1]);
     const bool has_answer = child > 0 && read_answer(ends[0], &answer);
     close(ends[0]);
