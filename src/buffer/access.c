@@ -132,7 +132,7 @@ ferryi_access_check_kernels(const struct ferryi_access *access)
 static bool
 is_scrubbed(const struct ferryi_access *access)
 {
-    return access->access == FERRY_OVERWRITE && access->store->scrub && !access->writes_all &&
+    return access->access == FERRY_OVERWRITE && access->store->scrub &&
            access->place != FERRYI_PLACE_NONE;
 }
 
@@ -140,19 +140,8 @@ static ferry_status
 scrub(struct ferryi_access *access)
 {
     ferryi_claim_is_held();
-    ferryi_store *store = access->store;
-    if (!access->timeline || ferryi_store_same_memory(store, access->place, 0)) {
-        ferry_status status = ferryi_bring_zeros(access);
-        return status == FERRY_OK ? ferryi_store_order(store, access->place, access->timeline, true)
-                                  : status;
-    }
-    /* The zeroing is queued on the timeline of the access, which is already ordered after all
-     * previous uses of the range. Closing the access records the zeroing as a use. No later step of
-     * opening the access can fail, so the access is always closed. */
-    struct ferryi_transfer_job job = ferryi_access_job(access);
-    return ferryi_engine_fill(store->context->engine,
-                              ferryi_access_memory(store, access->place, access->begin),
-                              access->end - access->begin, "", 1, access->timeline, &job);
+    FERRYI_OR_RETURN(ferryi_bring_zeros(access));
+    return ferryi_store_order(access->store, access->place, access->timeline, true);
 }
 
 ferry_status
@@ -459,10 +448,4 @@ ferry_status
 ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline)
 {
     return close_at(access, how, access->end, timeline);
-}
-
-ferry_status
-ferryi_access_close_part(struct ferryi_access *access, size_t done_end, ferryi_timeline *timeline)
-{
-    return close_at(access, FERRYI_CLOSE_COMMIT, done_end, timeline);
 }

@@ -47,8 +47,6 @@ struct ferryi_access {
     bool is_launch;   /* whether the access belongs to a kernel launch, whose reads and writes are
                          tracked in pending_calls.h */
     bool derives;     /* whether the call copies or converts the bytes that it reads */
-    bool writes_all;  /* whether the call writes every byte that it commits, so that the range need
-                         not be zeroed first */
     ferryi_site site; /* call site in the program that opened the scope; set only in a checked run
                          (FERRY_DEBUG) */
     /* timeline on which the work is queued; NULL if the host does the work */
@@ -146,10 +144,6 @@ ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_cla
  * access's own timeline. If the host made the last use, `timeline` is NULL. */
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how,
                                  ferryi_timeline *timeline);
-/* Closes a write that was only partly done. Commits the bytes from the start of the access's range
- * up to `done_end`. */
-ferry_status ferryi_access_close_part(struct ferryi_access *access, size_t done_end,
-                                      ferryi_timeline *timeline);
 
 /* Returns the job (options, cancel flag and progress) of the transfers that the access needs. */
 struct ferryi_transfer_job ferryi_access_job(const struct ferryi_access *access);

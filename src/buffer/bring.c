@@ -224,6 +224,7 @@ ferryi_bring_zeros(struct ferryi_access *access)
     struct ferryi_transfer_job job;
     struct ferryi_move move;
     begin_move(&move, access, &job);
+    move.stream = access->timeline;
     ferryi_part_set_target(&part, access->store, access->place, access->begin);
     ferry_status status = ferryi_move_run(&move, ferryi_move_add(&move, &part));
     ferryi_move_end(&move);

@@ -108,6 +108,14 @@ add_store(struct ferryi_move *move, const void *owner)
     return FERRY_OK;
 }
 
+static ferry_status
+add_stores_of(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    FERRYI_OR_RETURN(add_store(move, part->source_owner));
+    FERRYI_OR_RETURN(add_store(move, part->target_owner));
+    return add_store(move, ferryi_part_buffer(move, part));
+}
+
 /* Adds the buffers of the part that is added next. A move with a single part needs no list, so
  * those of the first part are added with the second one. */
 static ferry_status
@@ -115,12 +123,9 @@ add_stores(struct ferryi_move *move, const struct ferryi_piece *part)
 {
     if (move->count == 0)
         return FERRY_OK;
-    if (move->count == 1) {
-        FERRYI_OR_RETURN(add_store(move, move->parts->source_owner));
-        FERRYI_OR_RETURN(add_store(move, move->parts->target_owner));
-    }
-    FERRYI_OR_RETURN(add_store(move, part->source_owner));
-    return add_store(move, part->target_owner);
+    if (move->count == 1)
+        FERRYI_OR_RETURN(add_stores_of(move, move->parts));
+    return add_stores_of(move, part);
 }
 
 /* -- parts ------------------------------------------------------------------------------------- */
@@ -260,16 +265,6 @@ lose_store(const struct ferryi_group *group, ferryi_store *store, bool is_target
 
 /* -- one transfer ------------------------------------------------------------------------------ */
 
-/* Returns the buffer that messages about a transfer name, or NULL. */
-static const ferryi_store *
-find_named(const struct ferryi_group *group)
-{
-    const struct ferryi_piece *first = group->parts;
-    bool of_source = !first->target_owner || (first->between && first->source_owner);
-    const void *owner = of_source ? first->source_owner : first->target_owner;
-    return owner ? ferryi_part_store(owner) : group->move->subject;
-}
-
 /* Returns whether the trace names the buffer and the range of a transfer with the transfer itself,
  * and not with each of its pieces. */
 static bool
@@ -310,24 +305,27 @@ describe_job(const struct ferryi_group *group, struct ferryi_transfer_job *job,
     /* The engine must not count the traffic, because it is counted for each buffer. */
     job->traffic = NULL;
     job->foreign_source = !first->source_owner && !first->zeros;
-    job->foreign_target = !first->target_owner;
+    job->foreign_target = !first->target_owner && !first->between;
 }
 
 /*
  * Returns whether a transfer can be queued on the stream of the access that needs its bytes. This
  * costs less than ordering an internal stream before and after it. The result is true only for
- * short uploads from pinned memory. The caller has checked that the stream is not being captured.
- * Sets `group->uploads` to the timeline on which the read of the host replica is recorded. The next
- * write to the host replica then waits for the upload, but not for later work on the stream.
+ * zeros and for short uploads from pinned memory. The caller has checked that the stream is not
+ * being captured. For an upload, sets `group->uploads` to the timeline on which the read of the
+ * host replica is recorded. The next write to the host replica then waits for the upload, but not
+ * for later work on the stream.
  */
 static bool
 goes_straight(struct ferryi_group *group)
 {
     const struct ferryi_piece *part = group->parts;
     ferryi_timeline *stream = group->move->stream;
-    return stream && stream->is_plain && !stream->internal && stream->place == part->target_place &&
-           group->count == 1 && !part->zeros && part->source_place == 0 && part->pinned &&
-           part->bytes <= STRAIGHT_BYTES && ferryi_timeline_of_uploads(stream, &group->uploads);
+    if (!stream || !stream->is_plain || stream->internal || stream->place != part->target_place)
+        return false;
+    return part->zeros ||
+           (group->count == 1 && part->source_place == 0 && part->pinned &&
+            part->bytes <= STRAIGHT_BYTES && ferryi_timeline_of_uploads(stream, &group->uploads));
 }
 
 static ferry_status
@@ -371,7 +369,7 @@ run_group(struct ferryi_group *group)
 {
     struct ferryi_move *move = group->move;
     const struct ferryi_piece *first = group->parts;
-    const ferryi_store *named = find_named(group);
+    const ferryi_store *named = ferryi_part_buffer(move, first);
     struct ferryi_transfer_job quiet = {.reason = move->reason},
                                *job = first->between ? &quiet : move->job;
     describe_job(group, job, named);
@@ -390,7 +388,7 @@ run_group(struct ferryi_group *group)
         ferryi_group_commit_arrived(group, done);
     move->seen = false;
     if (move->count == 1)
-        ferryi_part_count(first, ferryi_part_counted(move, first, done, false));
+        ferryi_part_count(move, first, ferryi_part_counted(move, first, done, false));
     else
         ferryi_group_count(group, ferryi_part_counted(move, first, done, false));
     if (status == FERRY_ERROR_DEVICE_LOST) {

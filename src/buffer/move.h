@@ -47,8 +47,8 @@ struct ferryi_move {
     bool seen;
     int seen_source;
     struct ferryi_uses target_uses, source_uses;
-    /* The stream of the program on which the bytes are used next, or NULL. A short upload from
-     * pinned memory is queued on it. */
+    /* The stream of the program on which the bytes are used next, or NULL. Zeros and a short upload
+     * from pinned memory are queued on it. */
     ferryi_timeline *stream;
     struct ferryi_host_side host_side; /* how the side of a part that is no buffer is reached; all
                                       zero: it is memory */
@@ -88,8 +88,9 @@ ferry_status ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece
  * the range into stretches that are current at the same places, and reads each of them at one of
  * these. Fails if bytes of the range are lost.
  *
- * Only whole elements that were written can be converted. If a stretch is none, fails with
- * UNSUPPORTED and no message, and sets move->cut: the caller must convert a copy of the range. */
+ * Only whole elements that were written can be converted, by the host or within a device. If a
+ * stretch is none, fails with UNSUPPORTED and no message, and sets move->cut: the caller must
+ * convert a copy of the range. */
 ferry_status ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source,
                                   struct ferryi_range range, struct ferryi_piece part);
 /* Adds the copy of those bytes of a range that are current only at `place`, to the same buffer's

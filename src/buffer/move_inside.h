@@ -46,6 +46,19 @@ ferryi_part_crosses(const struct ferryi_piece *part)
     return !part->zeros && !part->pinned && (part->source_place == 0) != (part->target_place == 0);
 }
 
+/* Returns the buffer that messages name for a part, and that is counted as having received its
+ * bytes, or sent them: the target, unless it is no buffer or temporary storage, otherwise the
+ * source, and otherwise the subject of the move. */
+static inline ferryi_store *
+ferryi_part_buffer(const struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    ferryi_store *target = ferryi_part_store(part->target_owner),
+                 *source = ferryi_part_store(part->source_owner);
+    if (target && !target->is_temporary)
+        return target;
+    return source && !source->is_temporary ? source : ferryi_part_store(move->subject);
+}
+
 /* Returns the offset of a part's target in its buffer. */
 size_t ferryi_part_offset(const struct ferryi_piece *part);
 /* Marks the first `bytes` bytes of a part as current in the valid map of its target. */
@@ -110,6 +123,7 @@ void ferryi_group_commit_arrived(const struct ferryi_group *group, size_t done);
  * device, and, in the traffic counters of each buffer, one transfer. */
 void ferryi_group_count(const struct ferryi_group *group, size_t done);
 /* Does the same for a move with a single part. */
-void ferryi_part_count(const struct ferryi_piece *part, size_t done);
+void ferryi_part_count(const struct ferryi_move *move, const struct ferryi_piece *part,
+                       size_t done);
 
 #endif

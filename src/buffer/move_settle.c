@@ -151,14 +151,6 @@ ferryi_group_commit_arrived(const struct ferryi_group *group, size_t done)
     }
 }
 
-/* Returns the buffer that is counted as having received the bytes of a part, or sent them: the
- * target, unless it is no buffer or only temporary storage. Returns NULL if neither is a buffer. */
-static const void *
-carrier_of(const struct ferryi_piece *part)
-{
-    return part->between || !part->target_owner ? part->source_owner : part->target_owner;
-}
-
 /* Returns the buffer whose replica at the host is the host's side of a part, or NULL. */
 static const void *
 host_owner_of(const struct ferryi_piece *part)
@@ -176,7 +168,7 @@ add_bytes(const struct ferryi_group *group, size_t done, bool crossed)
     struct ferryi_moved_store *sums = NULL;
     for (size_t i = 0; i < group->count && done > 0; i++) {
         const struct ferryi_piece *part = &group->parts[i];
-        const void *owner = crossed ? host_owner_of(part) : carrier_of(part);
+        const void *owner = crossed ? host_owner_of(part) : ferryi_part_buffer(move, part);
         size_t bytes = ferryi_min_size(part->bytes, done);
         if (owner && owner != last)
             sums = &move->stores[ferryi_move_find_store(move, ferryi_part_store(last = owner))];
@@ -213,14 +205,14 @@ ferryi_group_count(const struct ferryi_group *group, size_t done)
 }
 
 void
-ferryi_part_count(const struct ferryi_piece *part, size_t done)
+ferryi_part_count(const struct ferryi_move *move, const struct ferryi_piece *part, size_t done)
 {
     if (part->zeros || done == 0 || part->target_place == part->source_place)
         return;
-    const void *crossing = host_owner_of(part), *carrying = carrier_of(part);
-    if (carrying)
-        ferryi_traffic_count(ferryi_store_traffic(ferryi_part_store(carrying)), direction_of(part),
-                             done);
+    const void *crossing = host_owner_of(part);
+    ferryi_store *carrier = ferryi_part_buffer(move, part);
+    if (carrier)
+        ferryi_traffic_count(ferryi_store_traffic(carrier), direction_of(part), done);
     if (crossing && ferryi_part_crosses(part))
         ferryi_store_count_transfer(ferryi_part_store(crossing), done);
 }

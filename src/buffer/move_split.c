@@ -41,11 +41,11 @@ ferryi_part_set_source(struct ferryi_piece *part, ferryi_store *store, int place
  * never had a replica on a device. A transfer between two buffers counts for the target, and a
  * transfer into temporary storage for the source. */
 static ferry_status
-make_counters(const struct ferryi_piece *part)
+make_counters(const struct ferryi_move *move, const struct ferryi_piece *part)
 {
-    const void *owner = part->between ? part->source_owner : part->target_owner;
-    bool counts = owner && part->target_place != part->source_place;
-    return counts ? ferryi_store_make_counters(ferryi_part_store(owner), "copy to") : FERRY_OK;
+    ferryi_store *store = ferryi_part_buffer(move, part);
+    bool counts = store && part->target_place != part->source_place;
+    return counts ? ferryi_store_make_counters(store, "copy to") : FERRY_OK;
 }
 
 /* -- stretches --------------------------------------------------------------------------------- */
@@ -59,6 +59,61 @@ segment_at(ferryi_store *store, size_t at, size_t end)
     segment.begin = at;
     segment.end = ferryi_min_size(segment.end, end);
     return segment;
+}
+
+/* Returns whether the elements of a part can be converted if it reads its source at `place`: the
+ * host converts if one side is host memory, and otherwise the device of both sides may. */
+static bool
+converts_from(const struct ferryi_transform *transform, const ferryi_store *source, int place,
+              const struct ferryi_piece *part)
+{
+    const int home = ferryi_store_home(source, place);
+    return home == 0 || part->target_place == 0 ||
+           (home == part->target_place && transform->queues_at &&
+            transform->queues_at(transform->user, home));
+}
+
+/* Removes the places from a segment at which a part cannot read elements that it converts. */
+static void
+keep_convertible(const struct ferryi_transform *transform, const ferryi_store *source,
+                 struct ferryi_segment *segment, const struct ferryi_piece *part)
+{
+    for (ferryi_places left = segment->places; left; left &= left - 1)
+        if (!converts_from(transform, source, __builtin_ctz(left), part))
+            segment->places &= ~(left & -left);
+}
+
+/* Extends a segment, which begins with an element, until it ends with one, as long as the next
+ * bytes are current at one of its places, too. Then removes the places at which they are not. A
+ * read of another thread may have split the segment within an element. */
+static void
+extend_to_element(const struct ferryi_transform *transform, ferryi_store *source, size_t end,
+                  struct ferryi_segment *segment)
+{
+    while (segment->end < end && (segment->end - segment->begin) % transform->source_bytes != 0) {
+        const struct ferryi_segment next = segment_at(source, segment->end, end);
+        if (!ferryi_places_written(next.places) || !(segment->places & next.places))
+            return;
+        segment->places &= next.places;
+        segment->end = next.end;
+    }
+}
+
+/* Prepares a segment, which begins with an element and ends before `end`, for a conversion. Returns
+ * false if it cannot be converted by itself. Lost bytes are another failure. */
+static bool
+prepare_to_convert(const struct ferryi_transform *transform, ferryi_store *source, size_t end,
+                   struct ferryi_segment *segment, const struct ferryi_piece *part)
+{
+    const bool is_written = ferryi_places_written(segment->places);
+    if (segment->places & FERRYI_LOST)
+        return true;
+    if (is_written) {
+        keep_convertible(transform, source, segment, part);
+        extend_to_element(transform, source, end, segment);
+    }
+    return (segment->end - segment->begin) % transform->source_bytes == 0 &&
+           (is_written ? segment->places != 0 : transform->keeps_zeros);
 }
 
 /* Returns the place at which a segment of the source is read for the part. */
@@ -85,6 +140,7 @@ set_size(const struct ferryi_move *move, struct ferryi_piece *part, size_t bytes
     part->bytes = bytes;
     if (!transform)
         return;
+    part->pinned = false; /* the host itself reads or writes its side */
     part->unit = (uint32_t)(ferryi_part_is_download(part) ? transform->source_bytes
                                                           : transform->target_bytes);
     if (!ferryi_part_is_download(part))
@@ -114,16 +170,8 @@ add_segment(struct ferryi_move *move, ferryi_store *source, struct ferryi_segmen
                                segment.begin);
     set_size(move, &part, segment.end - segment.begin);
     if (!part.zeros)
-        FERRYI_OR_RETURN(make_counters(&part));
+        FERRYI_OR_RETURN(make_counters(move, &part));
     return ferryi_move_add(move, &part);
-}
-
-/* Returns whether a segment, which begins with an element, can be converted by itself. */
-static bool
-is_convertible(const struct ferryi_transform *transform, struct ferryi_segment segment)
-{
-    return (segment.end - segment.begin) % transform->source_bytes == 0 &&
-           (transform->keeps_zeros || ferryi_places_written(segment.places));
 }
 
 /* Another thread may read the range, and so change which bytes are current at which places. The map
@@ -138,8 +186,7 @@ ferryi_move_add_from(struct ferryi_move *move, ferryi_store *source, struct ferr
     for (size_t at = range.begin; at < range.end && status == FERRY_OK;) {
         struct ferryi_segment segment = segment_at(source, at, range.end);
         size_t before = at - range.begin;
-        move->cut =
-            transform && !(segment.places & FERRYI_LOST) && !is_convertible(transform, segment);
+        move->cut = transform && !prepare_to_convert(transform, source, range.end, &segment, &part);
         if (move->cut)
             return FERRY_ERROR_UNSUPPORTED;
         if (transform)

@@ -246,29 +246,26 @@ ferry_status
 ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range,
                        const char *reason, struct ferryi_place_copy *fresh)
 {
+    const int home = ferryi_store_home(store, place);
+    struct ferryi_piece part = {.target = (char *)fresh->pointer + range.begin,
+                                .bytes = range.end - range.begin,
+                                .target_place = (uint8_t)home,
+                                .between = true};
     ferryi_timeline *timeline;
-    ferry_status status = ferryi_place_timeline(store, place, &timeline);
-    if (status == FERRY_OK)
-        status = ferryi_store_order(store, place, timeline, false);
+    struct ferryi_move move;
+    FERRYI_OR_RETURN(ferryi_store_timeline(store, home, home, reason, &timeline));
     /* Work of the block's previous owner may still use the new block. The sync point in
-     * fresh->written covers all such work, so `timeline` waits for this sync point. */
-    if (status == FERRY_OK)
-        status = ferryi_sync_point_wait(&store->context->order, timeline, fresh->written);
-    if (status != FERRY_OK || range.begin == range.end)
-        return status;
-    struct ferryi_memory source = ferryi_access_memory(store, timeline ? place : 0, range.begin);
-    struct ferryi_memory target = {.place = source.place,
-                                   .pointer = (char *)fresh->pointer + range.begin,
-                                   .pinned =
-                                       fresh->pinned || store->memory == FERRY_MEMORY_MANAGED};
-    struct ferryi_transfer_job job = {0};
-    ferryi_store_name_job(store, &job, reason, range.begin);
-    status = ferryi_engine_copy(store->context->engine, target, source, range.end - range.begin,
-                                timeline, &job);
-    if (timeline) {
-        ferryi_store_note_read(store, place, timeline);
+     * fresh->written covers all such work, so the copy waits for this sync point. */
+    FERRYI_OR_RETURN(ferryi_sync_point_wait(&store->context->order, timeline, fresh->written));
+    if (part.bytes == 0)
+        return FERRY_OK;
+    ferryi_part_set_source(&part, store, home, range.begin);
+    ferryi_move_begin(&move, store->context, reason, NULL);
+    move.subject = store;
+    ferry_status status = ferryi_move_run(&move, ferryi_move_add(&move, &part));
+    ferryi_move_end(&move);
+    if (timeline)
         fresh->written = ferryi_timeline_sync_point(timeline);
-    }
     return status;
 }
 

@@ -249,6 +249,8 @@ typedef struct ferryi_store {
     /* Constant. `read_only`: nothing may write the wrapped memory, and every handle is read-only.
      */
     bool read_only : 1, scrub : 1, zero_on_release : 1;
+    bool is_temporary : 1; /* storage through which a copy passes: no message and no counter names
+                              it; constant once the copy runs */
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */
@@ -627,6 +629,9 @@ void ferryi_store_await_write(ferryi_store *store, int place, ferryi_timeline *t
 FERRYI_REQUIRES(ferryi_store_spin)
 void ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *timeline);
 
+/* Returns the places at which all bytes of a range are current. Returns none if bytes of the range
+ * were never written or are lost, or if the buffer ends before them. */
+ferryi_places ferryi_store_common_places(ferryi_store *store, struct ferryi_range range);
 /* Marks the range as lost at `place`. Reads of bytes that were current only at `place` then fail
  * with `status` and `text`, until the bytes are overwritten. `text` may be NULL. Called without the
  * buffer's lock, and possibly on a device's thread. */

@@ -32,6 +32,22 @@ ferryi_store_withdraw(ferryi_store *store, int place, enum ferryi_change change,
         ferryi_valid_map_unreserve(&store->map, 1);
 }
 
+ferryi_places
+ferryi_store_common_places(ferryi_store *store, struct ferryi_range range)
+{
+    ferryi_places places = FERRYI_EVERY_PLACE;
+    ferryi_store_lock(store);
+    if (range.end > store->map.bytes) /* a resize may have made it shorter */
+        places = 0;
+    for (size_t at = range.begin; at < range.end && places;) {
+        const struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
+        places &= ferryi_places_written(segment.places) ? segment.places : 0;
+        at = segment.end;
+    }
+    ferryi_store_unlock(store);
+    return places;
+}
+
 /* Marks the range as lost at `place`. If `everywhere`, the range counts as written at that place
  * first, so that no other place has its value. */
 static void

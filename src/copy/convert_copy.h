@@ -11,7 +11,6 @@
 #include <ferry/conversion.h>
 
 #include "src/copy/copy.h"
-#include "src/transfer/engine.h"
 
 /* Fails with FERRY_ERROR_INVALID_ARGUMENT if `conversion` is not valid. `what` is the name of the
  * operation, with which the error message begins. */
@@ -23,24 +22,27 @@ ferry_status ferryi_conversion_apply(const ferry_conversion *conversion, void *t
                                      const void *source, size_t count, ferry_convert_policy policy);
 
 struct ferryi_convert_call {
+    ferry_context *context;
     const ferry_conversion *conversion;
     ferry_convert_policy policy; /* one of the policies, not 0 */
 };
 
 /* Prepares a converting copy, as ferryi_copy_plan() prepares a copy without conversion. `convert`
- * must outlive the call, and the ranges must not overlap. If the policy is FERRY_CONVERT_CHECK,
- * elements in the caller's memory are checked by this function. */
+ * must outlive the call, and the ranges must not overlap. Memory of the caller may have the range
+ * of ferryi_copy_memory(). If the policy is FERRY_CONVERT_CHECK, elements in the caller's memory
+ * are checked by this function. */
 ferry_status ferryi_convert_plan(struct ferryi_copy_call *call,
                                  const struct ferryi_convert_call *convert, ferryi_store *target,
                                  struct ferryi_range to, ferryi_store *source,
                                  struct ferryi_range from, int place);
 /* Converts from host memory to host memory. The size of the parts in which it converts depends on
  * the job. */
-ferry_status ferryi_convert_memory(ferryi_engine *engine, void *target, const void *source,
-                                   size_t count, const struct ferryi_convert_call *convert,
+ferry_status ferryi_convert_memory(const struct ferryi_convert_call *convert, void *target,
+                                   const void *source, size_t count,
                                    struct ferryi_transfer_job *job);
 
-/* Returns the conversion as the transfer engine makes it on the host. `convert` must outlive it. */
+/* Returns the conversion as the transfer engine makes it, on the host or within a device. `convert`
+ * must outlive it. */
 struct ferryi_transform ferryi_convert_transform(const struct ferryi_convert_call *convert);
 
 /* Returns whether the device at `place` can run the conversion. It cannot run a conversion function

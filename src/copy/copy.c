@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/copy/copy.h"
 
+#include <assert.h>
+
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
 #include "src/buffer/observe.h"
@@ -22,19 +24,6 @@ ferryi_copy_job(const struct ferryi_copy_call *call)
     job.unit = call->unit;
     ferryi_store_name_job(call->main.store, &job, call->main.reason, call->begin - job.done);
     return job;
-}
-
-struct ferryi_transfer_job
-ferryi_copy_quiet_job(const struct ferryi_transfer_job *job)
-{
-    return (struct ferryi_transfer_job){.buffer = job->buffer,
-                                        .reason = job->reason,
-                                        .traffic = job->traffic,
-                                        .unit = job->unit,
-                                        .foreign_source = job->foreign_source,
-                                        .foreign_target = job->foreign_target,
-                                        .id = job->id,
-                                        .offset = SIZE_MAX};
 }
 
 /* -- where ------------------------------------------------------------------------------------- */
@@ -67,12 +56,37 @@ ferry_status
 ferryi_copy_make_middle(const ferryi_store *store, size_t bytes, ferryi_store **out)
 {
     const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
-    return ferryi_store_create(store->context, bytes, &options, false, out);
+    FERRYI_OR_RETURN(ferryi_store_create(store->context, bytes, &options, false, out));
+    (*out)->is_temporary = true;
+    return FERRY_OK;
 }
 
 ferry_status
-ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *place,
-               bool is_any_place)
+ferryi_copy_add_middle(struct ferryi_copy_call *call, size_t bytes, ferryi_store **out)
+{
+    assert(call->middle_count < sizeof(call->middles) / sizeof(call->middles[0]));
+    FERRYI_OR_RETURN(
+        ferryi_copy_make_middle(call->main.store, bytes, &call->middles[call->middle_count]));
+    *out = call->middles[call->middle_count++];
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_row_reserve(const struct ferryi_row *row, int *place, bool is_any_place)
+{
+    ferryi_store *store = row->target_store;
+    if (!store)
+        return FERRY_OK;
+    ferry_status status = ferryi_store_reserve(store, *place, NULL);
+    if (status != FERRY_ERROR_OUT_OF_MEMORY || !is_any_place ||
+        ferryi_store_same_memory(store, *place, FERRY_PLACE_HOST))
+        return status;
+    *place = FERRY_PLACE_HOST;
+    return ferryi_store_reserve(store, *place, NULL);
+}
+
+ferry_status
+ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place)
 {
     const struct ferryi_range from = {row->source, row->source + row->source_bytes};
     struct ferryi_piece part = {.target = (void *)row->target,
@@ -81,16 +95,8 @@ ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *plac
                                 .unit = row->unit,
                                 .zeros = !row->source_store && row->source_bytes == 0,
                                 .between = row->between};
-    if (row->target_store) {
-        ferry_status status = ferryi_store_reserve(row->target_store, *place, NULL);
-        if (status == FERRY_ERROR_OUT_OF_MEMORY && is_any_place &&
-            !ferryi_store_same_memory(row->target_store, *place, FERRY_PLACE_HOST)) {
-            *place = FERRY_PLACE_HOST;
-            status = ferryi_store_reserve(row->target_store, *place, NULL);
-        }
-        FERRYI_OR_RETURN(status);
-        ferryi_part_set_target(&part, row->target_store, *place, row->target);
-    }
+    if (row->target_store)
+        ferryi_part_set_target(&part, row->target_store, place, row->target);
     return row->source_store ? ferryi_move_add_from(move, row->source_store, from, part)
                              : ferryi_move_add(move, &part);
 }
@@ -123,11 +129,10 @@ unlock(struct ferryi_copy_call *call, ferry_status status)
         ferryi_last_error_restore(&why);
 }
 
-/* The `run` function of calls that copy or fill one row without converting. `move_row` adds the row
- * to the move and runs it. */
-static ferry_status
-run(struct ferryi_copy_call *call,
-    ferry_status (*move_row)(struct ferryi_copy_call *call, struct ferryi_move *move))
+ferry_status
+ferryi_copy_run_row(struct ferryi_copy_call *call,
+                    ferry_status (*move_row)(struct ferryi_copy_call *call,
+                                             struct ferryi_move *move))
 {
     const struct ferryi_row *row = &call->row;
     struct ferryi_move move;
@@ -148,8 +153,8 @@ run(struct ferryi_copy_call *call,
     if (call->whole)
         ferryi_whole_call_note(call->whole, &job, move.timelines);
     ferryi_move_end(&move);
-    if (call->middle)
-        ferryi_store_release(call->middle);
+    for (size_t i = 0; i < call->middle_count; i++)
+        ferryi_store_release(call->middles[i]);
     if (ferryi_store_is_traced(call->main.store))
         observe(call, job.done - before);
     unlock(call, status);
@@ -157,16 +162,24 @@ run(struct ferryi_copy_call *call,
 }
 
 static ferry_status
+add_and_run(struct ferryi_move *move, const struct ferryi_row *row, int *place, bool is_any_place)
+{
+    ferry_status status = ferryi_row_reserve(row, place, is_any_place);
+    if (status == FERRY_OK)
+        status = ferryi_row_add(move, row, *place);
+    return ferryi_move_run(move, status);
+}
+
+static ferry_status
 move_row(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
-    ferry_status status = ferryi_row_add(move, &call->row, &call->place, call->is_any_place);
-    return ferryi_move_run(move, status);
+    return add_and_run(move, &call->row, &call->place, call->is_any_place);
 }
 
 static ferry_status
 run_row(struct ferryi_copy_call *call)
 {
-    return run(call, move_row);
+    return ferryi_copy_run_row(call, move_row);
 }
 
 /* -- overlapping ranges of one buffer ---------------------------------------------------------- */
@@ -177,13 +190,9 @@ static bool
 is_one_memmove(const struct ferryi_copy_call *call)
 {
     const struct ferryi_row *row = &call->row;
-    ferryi_store *store = row->source_store;
-    ferryi_store_lock(store);
-    struct ferryi_segment segment = ferryi_valid_map_at(&store->map, row->source);
-    bool at_host = segment.places & FERRYI_PLACE_BIT(call->place);
-    ferryi_store_unlock(store);
-    return ferryi_store_same_memory(store, call->place, FERRY_PLACE_HOST) && at_host &&
-           segment.end >= row->source + row->source_bytes;
+    const struct ferryi_range from = {row->source, row->source + row->source_bytes};
+    return ferryi_store_same_memory(row->source_store, call->place, FERRY_PLACE_HOST) &&
+           (ferryi_store_common_places(row->source_store, from) & FERRYI_PLACE_BIT(call->place));
 }
 
 /* Copies a row through the temporary storage `middle`. */
@@ -195,25 +204,25 @@ move_through(struct ferryi_copy_call *call, struct ferryi_move *move, ferryi_sto
     in.target_store = out.source_store = middle;
     in.target = out.source = 0;
     in.between = true;
-    FERRYI_OR_RETURN(ferryi_move_run(move, ferryi_row_add(move, &in, &between, true)));
-    return ferryi_move_run(move, ferryi_row_add(move, &out, &call->place, call->is_any_place));
+    FERRYI_OR_RETURN(add_and_run(move, &in, &between, true));
+    return add_and_run(move, &out, &call->place, call->is_any_place);
 }
 
 /* Copies between overlapping ranges of one buffer, with the result of memmove(). */
 static ferry_status
 move_overlapping(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
+    ferryi_store *middle;
     if (is_one_memmove(call))
         return move_row(call, move);
-    FERRYI_OR_RETURN(
-        ferryi_copy_make_middle(call->row.target_store, call->row.bytes, &call->middle));
-    return move_through(call, move, call->middle);
+    FERRYI_OR_RETURN(ferryi_copy_add_middle(call, call->row.bytes, &middle));
+    return move_through(call, move, middle);
 }
 
 static ferry_status
 run_overlapping(struct ferryi_copy_call *call)
 {
-    return run(call, move_overlapping);
+    return ferryi_copy_run_row(call, move_overlapping);
 }
 
 /* Adds one access for the bytes that are only written, one for those that are both read and
@@ -298,8 +307,9 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
         add_overlapping(call, target, to, from);
         return;
     }
-    add_lock(call, target, to, FERRY_OVERWRITE, "copy");
-    add_lock(call, source, from, FERRY_READ, "copy");
+    const char *reason = call->convert ? "convert" : "copy";
+    add_lock(call, target, to, FERRY_OVERWRITE, reason);
+    add_lock(call, source, from, FERRY_READ, reason);
     call->run = run_row;
 }
 
@@ -320,9 +330,9 @@ static void
 set_row(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range to,
         ferryi_store *source, struct ferryi_range from, int place)
 {
-    const struct ferryi_range range = target ? to : from;
-    call->bytes = range.end - range.begin;
-    call->begin = range.begin;
+    const size_t target_bytes = to.end - to.begin, source_bytes = from.end - from.begin;
+    call->bytes = target_bytes > 0 ? target_bytes : source_bytes;
+    call->begin = target ? to.begin : from.begin;
     call->place = place;
     call->is_any_place = place < 0;
     call->row = (struct ferryi_row){.target_store = target,
@@ -330,7 +340,7 @@ set_row(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_range
                                     .target = to.begin,
                                     .source = from.begin,
                                     .bytes = call->bytes,
-                                    .source_bytes = call->bytes,
+                                    .source_bytes = source_bytes > 0 ? source_bytes : call->bytes,
                                     .unit = (uint32_t)call->unit};
 }
 

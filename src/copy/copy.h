@@ -27,21 +27,31 @@ struct ferryi_row {
     bool between; /* whether the target is temporary storage; such a row reports no progress */
 };
 
-/* Adds a row to a move. The target buffer is written at `*place`. If the library chose this place
- * and there is no memory for the target there, it is written at the host, and `*place` changes. */
-ferry_status ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *place,
-                            bool is_any_place);
+/* Reserves memory for the target buffer of a row at `*place`. If the library chose this place and
+ * there is no memory there, the target is written at the host, and `*place` changes. */
+ferry_status ferryi_row_reserve(const struct ferryi_row *row, int *place, bool is_any_place);
+/* Adds a row to a move. The target buffer is written at `place`, where it has memory. */
+ferry_status ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place);
 /* Makes temporary storage through which bytes of a buffer pass. It is set to zero when it is
  * released if the buffer is. */
 ferry_status ferryi_copy_make_middle(const ferryi_store *store, size_t bytes, ferryi_store **out);
+struct ferryi_copy_call;
+/* Makes temporary storage that is released when the call ends. */
+ferry_status ferryi_copy_add_middle(struct ferryi_copy_call *call, size_t bytes,
+                                    ferryi_store **out);
+
+struct ferryi_convert_call;
 
 struct ferryi_copy_call {
-    /* What a copy without conversion does, and the place where its target is written. */
-    struct ferryi_row row;
-    int place;
-    bool is_any_place;    /* whether the library chose the place */
-    ferryi_store *middle; /* temporary storage of an overlapping copy, or NULL. The move has it in
-                             its lists until it ends */
+    struct ferryi_row row; /* what the call copies */
+    int place;             /* the place where the target is written */
+    bool is_any_place;     /* whether the library chose the place */
+    /* the conversion of the row's elements (convert_copy.h), or NULL */
+    const struct ferryi_convert_call *convert;
+    /* Temporary storage through which the bytes pass. The move has it in its lists until it ends.
+     */
+    ferryi_store *middles[2];
+    size_t middle_count;
     union {
         struct ferryi_access accesses[3];
         struct {
@@ -51,17 +61,9 @@ struct ferryi_copy_call {
         };
     };
     size_t access_count;
-    size_t begin;       /* offset of the range of `main` */
-    size_t bytes;       /* bytes of the target */
-    size_t unit;        /* bytes of an element of the target */
-    size_t from;        /* offset of the source in its store */
-    const void *source; /* source in the caller's memory */
-    /* Converts the bytes after all accesses were prepared. The argument `main` is the memory of the
-     * main access. */
-    ferry_status (*move)(struct ferryi_copy_call *call, struct ferryi_memory main,
-                         struct ferryi_transfer_job *job);
-    const void *user; /* argument of `move` */
-    void *target;
+    size_t begin; /* offset of the range of `main` */
+    size_t bytes; /* bytes of the target */
+    size_t unit;  /* bytes of an element of the target */
     /* If file.file is not NULL, the file that is used instead of the caller's memory. */
     struct ferryi_file_range file;
     const void *value; /* value of a fill, or NULL */
@@ -81,14 +83,12 @@ struct ferryi_copy_call {
 /* Returns the transfer job of a call. If the call is one step of a longer call, returns the job of
  * the longer call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
-/* Returns a transfer job for an additional copy of the bytes of `job`, such as a copy to temporary
- * memory. The returned job reports no progress, so that these bytes do not count twice. */
-struct ferryi_transfer_job ferryi_copy_quiet_job(const struct ferryi_transfer_job *job);
 
 /*
  * The ferryi_copy_plan functions prepare a call. If `place` is -1, they choose a place where the
  * bytes are current. At most one of the two stores may be NULL. That side is then `call->file`, if
- * that is set, and otherwise the caller's memory, whose range ferryi_copy_memory() returns.
+ * that is set, and otherwise the caller's memory, whose range ferryi_copy_memory() returns. If
+ * `call->convert` is set, both ranges have their lengths, and they must not overlap.
  */
 static inline struct ferryi_range
 ferryi_copy_memory(const void *memory)
@@ -100,6 +100,10 @@ void ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struc
 void ferryi_copy_plan_fill(struct ferryi_copy_call *call, ferryi_store *store,
                            struct ferryi_range range, const void *value, size_t value_bytes,
                            int place);
+/* The `run` function of calls that copy, convert or fill one row. `move_row` moves the row. */
+ferry_status ferryi_copy_run_row(struct ferryi_copy_call *call,
+                                 ferry_status (*move_row)(struct ferryi_copy_call *call,
+                                                          struct ferryi_move *move));
 /* Locks the ranges of a prepared call and runs it on this thread. */
 ferry_status ferryi_copy_run(struct ferryi_copy_call *call);
 

@@ -166,7 +166,7 @@ struct conversion_work {
     struct ferryi_region region;
     struct ferryi_convert_call convert;
     struct ferryi_file file;
-    bool together; /* whether all rows and stretches are converted in one plan */
+    bool together; /* whether all rows are converted in one plan */
     bool cut;      /* whether they could not, so that nothing was moved; see struct ferryi_move */
     void *chunk;   /* temporary host memory for elements of the file */
     size_t chunk_count;
@@ -186,39 +186,19 @@ range_at(const struct ferryi_region_side *side, size_t at, size_t bytes)
 
 /* -- conversions: the source, fetched ---------------------------------------------------------- */
 
-bool
-ferryi_region_is_uniform(const struct ferryi_region *region)
-{
-    ferryi_store *store = region->source.store;
-    bool uniform = true;
-    for (size_t row = 0; store && row < ferryi_region_rows(region) && uniform; row++) {
-        const struct ferryi_range range = ferryi_region_row(region, &region->source, row);
-        ferryi_store_lock(store);
-        uniform = range.end <= store->map.bytes; /* a resize may have made it shorter */
-        if (uniform) {
-            struct ferryi_segment segment = ferryi_valid_map_at(&store->map, range.begin);
-            uniform = ferryi_places_written(segment.places) && segment.end >= range.end;
-        }
-        ferryi_store_unlock(store);
-    }
-    return uniform;
-}
-
-/* Returns whether the stretches of a region are converted together. The host does this, between a
- * buffer and memory. The buffer's bytes stay current where they are, as in a copy that does not
- * convert. */
+/* Returns whether the rows of a region are converted together. */
 static bool
 goes_together(const struct ferryi_region *region)
 {
     const struct ferryi_region_side *target = &region->target, *source = &region->source;
-    return !target->path && !source->path && !target->store != !source->store &&
-           (ferryi_region_rows(region) > 1 || !ferryi_region_is_uniform(region));
+    return !target->path && !source->path && (target->store || source->store) &&
+           ferryi_region_rows(region) > 1;
 }
 
 /*
  * Returns whether the whole source must be copied to host memory before the target changes. Only a
  * source buffer is ever copied, for one of two reasons. It may overlap the target. Or the policy
- * FERRY_CONVERT_CHECK may require that all stretches are checked before the first one is written.
+ * FERRY_CONVERT_CHECK may require that all rows are checked before the first one is written.
  */
 static bool
 must_fetch(const struct conversion_work *work)
@@ -226,7 +206,7 @@ must_fetch(const struct conversion_work *work)
     const struct ferryi_region *region = &work->region;
     if (!region->source.store)
         return false;
-    bool several = ferryi_region_rows(region) > 1 || region->target.path || work->together;
+    bool several = ferryi_region_rows(region) > 1 || region->target.path;
     return (work->convert.policy == FERRY_CONVERT_CHECK && several) ||
            ferryi_region_overlaps(region);
 }
@@ -311,8 +291,8 @@ convert_from_memory(struct conversion_work *work, const void *source, size_t tar
     struct ferryi_range to = range_at(target, target_at, count * target->element->bytes);
     return target->store
                ? run_call(work, &list->whole, target->store, to, NULL, ferryi_copy_memory(source))
-               : ferryi_convert_memory(list->setting.context->engine, (void *)to.begin, source,
-                                       count, &work->convert, &list->whole.job);
+               : ferryi_convert_memory(&work->convert, (void *)to.begin, source, count,
+                                       &list->whole.job);
 }
 
 static ferry_status
@@ -349,9 +329,8 @@ convert_chunk(struct conversion_work *work, size_t source_at, size_t count)
     return source->store
                ? run_call(work, &step, NULL, ferryi_copy_memory(work->chunk), source->store,
                           range_at(source, source_at, count * source->element->bytes))
-               : ferryi_convert_memory(list->setting.context->engine, work->chunk,
-                                       address(source, source_at), count, &work->convert,
-                                       &step.job);
+               : ferryi_convert_memory(&work->convert, work->chunk, address(source, source_at),
+                                       count, &step.job);
 }
 
 /* Converts `count` elements and writes them to the file. Then adds the number of written bytes to
@@ -446,7 +425,7 @@ convert_fetched(struct conversion_work *work)
     if (status == FERRY_OK && work->convert.policy == FERRY_CONVERT_CHECK)
         status = check_values(work, &given);
     if (status == FERRY_OK)
-        status = region->target.path ? convert_file(work, region->count) : convert_rows(work);
+        status = region->target.path ? convert_file(work, given.count) : convert_rows(work);
     free(fetched);
     return status;
 }
@@ -454,10 +433,11 @@ convert_fetched(struct conversion_work *work)
 static ferry_status
 convert(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
-    struct conversion_work work = {.list = list,
-                                   .region = *region,
-                                   .convert = {&region->conversion, list->setting.policy},
-                                   .together = goes_together(region)};
+    struct conversion_work work = {
+        .list = list,
+        .region = *region,
+        .convert = {list->setting.context, &region->conversion, list->setting.policy},
+        .together = goes_together(region)};
     ferry_status status = FERRY_OK;
     if (must_fetch(&work))
         return convert_fetched(&work);

@@ -43,7 +43,8 @@ ferryi_region_overlaps(const struct ferryi_region *region)
 static ferry_status
 copy_row(const struct ferryi_region *region, const struct ferryi_region_setting *setting)
 {
-    const struct ferryi_convert_call convert = {&region->conversion, setting->policy};
+    const struct ferryi_convert_call convert = {setting->context, &region->conversion,
+                                                setting->policy};
     struct ferryi_copy_call call = {.options = setting->transfer};
     ferry_status status = ferryi_region_plan_row(region, 0, &convert, setting->place, &call);
     return status == FERRY_OK ? ferryi_async_run(&call, setting->caller) : status;
@@ -63,8 +64,7 @@ is_one_call(const struct ferryi_region *region, struct ferryi_caller caller)
         return !region->converts;
     case FERRYI_REGION_CONVERT:
         return !caller.goes_on && !region->target.path && !region->source.path &&
-               !ferryi_region_overlaps(region) &&
-               (region->target.store || ferryi_region_is_uniform(region));
+               !ferryi_region_overlaps(region);
     default:
         return false;
     }

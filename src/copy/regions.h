@@ -125,10 +125,6 @@ ferry_status ferryi_region_plan_row(const struct ferryi_region *region, size_t r
                                     const struct ferryi_convert_call *convert, int place,
                                     struct ferryi_copy_call *call);
 
-/* Returns whether the source is memory, a file, or rows of a buffer each of which was written and
- * is current at the same places from its first byte to its last. */
-bool ferryi_region_is_uniform(const struct ferryi_region *region);
-
 /* Returns whether rows of the source and rows of the target share bytes of one buffer. */
 bool ferryi_region_overlaps(const struct ferryi_region *region);
 

@@ -453,6 +453,37 @@ pass_on_host(struct ferryi_batch *batch)
     return status;
 }
 
+/* Converts pieces within the memory of a device. If the job can be cancelled, converts part by
+ * part, not far ahead of the device. */
+static ferry_status
+convert_on_device(struct ferryi_batch *batch)
+{
+    struct ferryi_run *run = batch->run;
+    const struct ferryi_transform *transform = batch->host_side->transform;
+    struct ferryi_throttle throttle = {.timeline = run->timeline};
+    const size_t part = ferryi_engine_part(run->engine, run->job),
+                 whole = ferryi_max_size(part, transform->target_bytes);
+    const bool paced = part < run->bytes;
+    ferry_status status = FERRY_OK;
+    while (status == FERRY_OK && batch->at.piece < batch->count) {
+        const size_t bytes = ferryi_batch_part(batch, batch->at, whole, whole);
+        void *target = (char *)batch->pieces[batch->at.piece].target + batch->at.offset;
+        if (paced)
+            FERRYI_OR_RETURN(ferryi_throttle_begin(&throttle));
+        FERRYI_OR_RETURN(transform->queue(transform->user, run->timeline, target,
+                                          converted_from(batch, batch->at),
+                                          bytes / transform->target_bytes));
+        run->queued = true;
+        ferryi_run_arrived(run, bytes);
+        ferryi_batch_advance(batch, &batch->at, bytes);
+        if (paced)
+            status = ferryi_throttle_end(&throttle);
+        if (status == FERRY_OK)
+            status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
 /* -- which way --------------------------------------------------------------------------------- */
 
 /* Returns whether the target device of a transfer can copy directly from the source device. */
@@ -521,6 +552,8 @@ copy(struct ferryi_batch *batch)
 {
     if (batch->direction == FERRY_DIRECTION_HOST)
         return batch->host_side ? pass_on_host(batch) : copy_on_host(batch);
+    if (batch->direction == FERRY_DIRECTION_DEVICE && batch->host_side)
+        return convert_on_device(batch);
     struct ferryi_copy single;
     batch->room = ferryi_min_size(batch->count, ENTRIES_MAX);
     batch->entries = batch->count == 1 ? &single : malloc(batch->room * sizeof(*batch->entries));

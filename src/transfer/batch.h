@@ -17,8 +17,8 @@
 struct ferryi_piece {
     void *target;
     const void *source;
-    size_t bytes; /* more than 0. If the host converts the elements, the bytes of the side that is
-                     device memory, and between two host memories those of the target */
+    size_t bytes; /* more than 0. If the elements are converted, the bytes of the side that is
+                     device memory, and within one device or the host those of the target */
     /* the allocations that contain the target and the source; NULL: the caller's pageable memory.
      * Adjacent pieces are joined only if they lie in the same allocations */
     const void *target_owner, *source_owner;
@@ -47,7 +47,8 @@ struct ferryi_host_side;
  * The caller must have ordered `timeline` as for ferryi_engine_copy().
  *
  * If `host_side` is not NULL, the host's side of the pieces, whose place is 0, is a file or has
- * elements of another type (host_side.h). Only if it is a file may pieces have `zeros`.
+ * elements of another type (host_side.h). Only if it is a file may pieces have `zeros`. Pieces
+ * within a device are converted there, if the device can (`queues_at` of the transform).
  *
  * Statistics and traces count all pieces together as one transfer. The pieces are copied in order,
  * and job->done is increased by the bytes of the target of each piece.

@@ -324,25 +324,6 @@ ferryi_run_copy_on_host(struct ferryi_run *run, char *target, const char *source
     return status;
 }
 
-static ferry_status
-transform_on_host(struct ferryi_run *run, char *target, const char *source)
-{
-    const struct ferryi_transform *transform = run->transform;
-    ferry_status status = ferryi_run_wait_for_timeline(run);
-    size_t largest = ferryi_run_is_watched(run) ? run->engine->config.chunk_bytes : run->bytes;
-    while (status == FERRY_OK && run->done < run->bytes) {
-        size_t bytes = ferryi_run_part(run, run->done, largest, transform->target_bytes);
-        size_t first = run->done / transform->target_bytes;
-        status = transform->run(target + run->done, source + first * transform->source_bytes,
-                                bytes / transform->target_bytes, transform->user);
-        if (status != FERRY_OK)
-            break;
-        ferryi_run_arrived(run, bytes);
-        status = ferryi_run_progress(run);
-    }
-    return status;
-}
-
 /* -- running transfers ------------------------------------------------------------------------- */
 
 struct ferryi_run
@@ -369,36 +350,4 @@ ferryi_run_make(ferryi_engine *engine, int target_place, int source_place, size_
             target_place == source_place ? FERRY_DIRECTION_DEVICE : FERRY_DIRECTION_PEER;
     assert(run.direction == FERRY_DIRECTION_HOST || timeline);
     return run;
-}
-
-ferry_status
-ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
-                               struct ferryi_memory source, size_t count,
-                               const struct ferryi_transform *transform, ferryi_timeline *timeline,
-                               struct ferryi_transfer_job *job)
-{
-    if (count == 0)
-        return FERRY_OK;
-    struct ferryi_run run = ferryi_run_make(engine, target.place, source.place, 0, timeline, job);
-    assert(run.direction != FERRY_DIRECTION_DEVICE && run.direction != FERRY_DIRECTION_PEER);
-    bool down = run.direction == FERRY_DIRECTION_DOWNLOAD;
-    run.transform = transform;
-    run.unit = 1;
-    if (!ferryi_mul_size(count, down ? transform->source_bytes : transform->target_bytes,
-                         &run.bytes))
-        return ferryi_fail(FERRY_ERROR_OVERFLOW,
-                           "copy %zu elements of %zu bytes: more than size_t holds", count,
-                           down ? transform->source_bytes : transform->target_bytes);
-    ferry_status status = ferryi_run_begin(&run);
-    if (status == FERRY_OK && run.direction == FERRY_DIRECTION_HOST) {
-        status = transform_on_host(&run, target.pointer, source.pointer);
-    } else if (status == FERRY_OK) {
-        struct ferryi_staging how =
-            transform->by_helpers
-                ? ferryi_staging_choose(&run)
-                : ferryi_staging_plain(engine, down ? source.place : target.place);
-        run.staged = true;
-        status = ferryi_staged_copy(&run, &how, target.pointer, source.pointer);
-    }
-    return ferryi_run_end(&run, status);
 }

@@ -79,10 +79,15 @@ struct ferryi_transfer_job {
     const struct ferryi_transfer_job *result;
 };
 
-/* A conversion that the host applies to the elements in each chunk of a transfer. The function
- * `run` converts `count` elements. If the function fails, the transfer stops. */
+/* A conversion of the elements of a transfer. The function `run` converts `count` elements on the
+ * host. If the function fails, the transfer stops. */
 struct ferryi_transform {
     ferry_status (*run)(void *target, const void *source, size_t count, const void *user);
+    /* Whether the device at `place` converts elements in its own memory, and the function that
+     * queues this. NULL: no device does. */
+    bool (*queues_at)(const void *user, int place);
+    ferry_status (*queue)(const void *user, ferryi_timeline *timeline, void *target,
+                          const void *source, size_t count);
     size_t source_bytes, target_bytes; /* size of one element */
     /* Whether helper threads may call `run`. It must then not fail, and call nothing of the
      * program. */
@@ -132,17 +137,6 @@ ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int
 ferry_status ferryi_engine_copy(ferryi_engine *engine, struct ferryi_memory target,
                                 struct ferryi_memory source, size_t bytes,
                                 ferryi_timeline *timeline, struct ferryi_transfer_job *job);
-
-/* Copies like ferryi_engine_copy(), but the host converts `count` elements on the way from source
- * to target. At least one of the two places must be the host. Statistics count the source's bytes
- * for a download, and otherwise the target's bytes. These are the bytes that cross between host and
- * device. job->done counts the target's bytes. Returns UNSUPPORTED if one element is larger than a
- * staging chunk. */
-ferry_status ferryi_engine_copy_transformed(ferryi_engine *engine, struct ferryi_memory target,
-                                            struct ferryi_memory source, size_t count,
-                                            const struct ferryi_transform *transform,
-                                            ferryi_timeline *timeline,
-                                            struct ferryi_transfer_job *job);
 
 /* Fills `bytes` bytes, a multiple of `element_bytes`, with copies of the pattern. A device fills
  * patterns of 1, 2 and 4 bytes in one call. For other patterns, the host writes the first copies of

@@ -174,8 +174,8 @@ ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ri
 
 /* Transfers one memory range through a staging ring (staged.c). The transfer is an upload or a
  * download of pageable memory, or a copy to a different device through the ring of that device. The
- * transfer begins at byte run->done and applies the conversion `run->transform`. `target` and
- * `source` are the addresses of byte 0 of the transfer. For a copy between devices, `run->second`
+ * transfer begins at byte run->done. `target` and `source` are the addresses of byte 0 of the
+ * transfer. For a copy between devices, `run->second`
  * must be a timeline of the source device that is ordered after `run->timeline`. */
 ferry_status ferryi_staged_copy(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);

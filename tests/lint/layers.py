@@ -32,6 +32,10 @@ NEUTRAL_NAMES = {"cuda_without_batches"}
 # A kind of device is chosen by the program alone. What a device can do follows from its language and its capabilities.
 KIND_NAME = re.compile(r'"(cuda|hip|opencl|emulated)"')
 
+# What moves bytes, and the one file above the engine that calls it.
+MOVES = re.compile(r"\b(ferryi_engine_(?:copy|fill)\w*|ferryi_staged_copy|ferryi_host_side_run)\(")
+MOVER = "src/buffer/move.c"
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
 
@@ -126,6 +130,15 @@ def check_kind_names(root, sources):
                     yield f'{path}:{number}: names the kind "{name}"; ask for the language or a capability of the device'
 
 
+def check_mover(root, sources):
+    for path in sources:
+        if path.startswith("src/transfer/") or path == MOVER:
+            continue
+        for number, line in enumerate((root / path).read_text(encoding="utf-8").splitlines(), 1):
+            for name in MOVES.findall(line):
+                yield f"{path}:{number}: calls {name}(); only {MOVER} moves bytes"
+
+
 def check_public(root, headers):
     for path in headers:
         for bracket, target in includes(root, path):
@@ -160,6 +173,7 @@ def main():
     tap.case("the device of a vendor is named in the registry alone", list(check_vendor_kinds(root, sources)))
     tap.case("words of a vendor stay in its files", list(check_words_of_vendors(root, files("src", ".c", ".h", ".cu", ".cuh"))))
     tap.case("no kind of device is asked for by its name", list(check_kind_names(root, sources)))
+    tap.case("the mover alone moves bytes", list(check_mover(root, sources)))
     tap.case("public headers include public headers", list(check_public(root, files("include", ".h", ".hpp", ".h.in"))))
     tap.case("generated code is public code", list(check_templates(root, files("templates", ".j2"))))
     return tap.end()

@@ -14,6 +14,7 @@
 #include "rig.h"
 #include "src/base/sanitizer.h"
 #include "src/transfer/batch.h"
+#include "src/transfer/host_side.h"
 #include "src/transfer/run.h"
 
 #define KIB ((size_t)1024)
@@ -1295,6 +1296,25 @@ widen(void *target, const void *source, size_t count, const void *user)
     return FERRY_OK;
 }
 
+/* Copies `count` elements, which a transform converts on the way. */
+static ferry_status
+copy_transformed(struct bench *b, struct ferryi_memory target, struct ferryi_memory source,
+                 size_t count, const struct ferryi_transform *transform, ferryi_timeline *timeline,
+                 struct ferryi_transfer_job *job)
+{
+    const bool down = target.place == 0 && source.place != 0;
+    const size_t unit = down ? transform->source_bytes : transform->target_bytes;
+    const struct ferryi_piece piece = {.target = target.pointer,
+                                       .source = source.pointer,
+                                       .bytes = count * unit,
+                                       .unit = (uint32_t)unit,
+                                       .target_place = (uint8_t)target.place,
+                                       .source_place = (uint8_t)source.place};
+    const struct ferryi_host_side host_side = {.transform = transform};
+    return ferryi_engine_copy_pieces(b->engine, &piece, 1, FERRYI_LAYOUT_ANY, &host_side, timeline,
+                                     job);
+}
+
 static void
 test_elements_are_transformed_on_the_way(void **state)
 {
@@ -1311,36 +1331,29 @@ test_elements_are_transformed_on_the_way(void **state)
     for (size_t i = 0; i < count; i++)
         from[i] = down[i] = (float)i;
     struct ferryi_transfer_job job = {0};
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count,
-                                                    &transform, timeline_for(&b, 1, 0), &job),
+    assert_int_equal(copy_transformed(&b, at(1, up), at(0, from), count, &transform,
+                                      timeline_for(&b, 1, 0), &job),
                      FERRY_OK);
     finish(&b, 1);
     for (size_t i = 0; i < count; i++)
         assert_true(up[i] == (double)i + 3);
     assert_int_equal(job.done, count * 8);
     assert_int_equal(stats(&b).upload.bytes, count * 8);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(1, down), count,
-                                                    &transform, timeline_for(&b, 0, 1),
-                                                    &(struct ferryi_transfer_job){0}),
+    assert_int_equal(copy_transformed(&b, at(0, host), at(1, down), count, &transform,
+                                      timeline_for(&b, 0, 1), &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
     assert_int_equal(stats(&b).download.bytes, count * 4);
     memset(host, 0, count * 8);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), count,
-                                                    &transform, NULL,
-                                                    &(struct ferryi_transfer_job){0}),
+    assert_int_equal(copy_transformed(&b, at(0, host), at(0, from), count, &transform, NULL,
+                                      &(struct ferryi_transfer_job){0}),
                      FERRY_OK);
     for (size_t i = 0; i < count; i++)
         assert_true(host[i] == (double)i + 3);
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(0, host), at(0, from), 0,
-                                                    &transform, NULL,
-                                                    &(struct ferryi_transfer_job){0}),
-                     FERRY_OK);
     transform.target_bytes = 5000;
-    assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), 1, &transform,
-                                                    timeline_for(&b, 1, 0),
-                                                    &(struct ferryi_transfer_job){0}),
+    assert_int_equal(copy_transformed(&b, at(1, up), at(0, from), 1, &transform,
+                                      timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
                      FERRY_ERROR_UNSUPPORTED);
     free(from);
     free(host);
@@ -1388,9 +1401,8 @@ test_helpers_transform_elements(void **state)
                                                    .by_helpers = allowed,
                                                    .user = &widening};
         double *up = (double *)device_memory(&b, 1, count * 8);
-        assert_int_equal(ferryi_engine_copy_transformed(b.engine, at(1, up), at(0, from), count,
-                                                        &transform, timeline_for(&b, 1, 0),
-                                                        &(struct ferryi_transfer_job){0}),
+        assert_int_equal(copy_transformed(&b, at(1, up), at(0, from), count, &transform,
+                                          timeline_for(&b, 1, 0), &(struct ferryi_transfer_job){0}),
                          FERRY_OK);
         finish(&b, 1);
         for (size_t i = 0; i < count; i++)

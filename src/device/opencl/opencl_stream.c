@@ -186,8 +186,8 @@ retain_queues(struct ferryi_opencl_device *opencl, size_t *out_count)
     for (struct ferryi_opencl_stream *stream = opencl->streams; stream; stream = stream->next)
         room++;
     ferryi_cl_queue *queues = calloc(room + 1, sizeof(*queues));
-    for (struct ferryi_opencl_stream *stream = opencl->streams; stream && queues;
-         stream = stream->next)
+    struct ferryi_opencl_stream *stream = queues ? opencl->streams : NULL;
+    for (; stream; stream = stream->next)
         if (opencl->driver->clRetainCommandQueue(stream->queue) == FERRYI_CL_SUCCESS)
             queues[count++] = stream->queue;
     ferryi_mutex_unlock(&opencl->mutex);
