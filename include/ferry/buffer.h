@@ -425,15 +425,14 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_open_device(ferry_buffer *bu
  * opened. The call blocks as ferry_buffer_open_host() and ferry_buffer_open_device() do.
  *
  * Each argument is a range of a buffer with an access, which ferry_argument_with() sets. Ranges of
- * one buffer that overlap do not conflict: their scopes are merged, and a READ scope that is merged
- * with a write becomes an UPDATE scope.
+ * one buffer may overlap if they are only read.
  * @param stream a stream of `place`; must be NULL for the host
  * @param scopes array of `count` scopes, set if the call succeeds
  * @param out_pointers array for the address of each range, or NULL
  * @return the same statuses as ferry_buffer_open_device(); FERRY_ERROR_INVALID_ARGUMENT also for a
  *         value, an argument without an element or an access, an unknown place, and a stream of
- *         another place; FERRY_ERROR_UNSUPPORTED also when more than 31 ranges that overlap would
- *         be merged with a write.
+ *         another place; FERRY_ERROR_BUSY also if two ranges of the call overlap and one of them is
+ *         written: open these bytes once, with FERRY_UPDATE.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_scope_open_all(const ferry_argument *arguments,
                                                             size_t count, int place,

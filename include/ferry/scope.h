@@ -66,7 +66,7 @@ FERRY_API ferry_status ferry_scope_close(ferry_scope *scope);
 /**
  * Closes a device scope whose last work was queued on `last_use`, another stream of the same place.
  * The caller must have made `last_use` wait for the scope's stream before it queued that work. Does
- * not block. Scopes that ferry_scope_open_all() merged may be closed on different streams.
+ * not block.
  * @return the same statuses as ferry_scope_close(); FERRY_ERROR_WRONG_CONTEXT (a stream of another
  *         context); FERRY_ERROR_INVALID_ARGUMENT (NULL, a stream of another place, or a host
  *         scope). After these two the scope is still open.
@@ -110,8 +110,7 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_scope_wait(ferry_scope *scope);
  *
  * Bytes that a later scope or launch on the same stream uses can no longer be discarded, and keep
  * their new values. If another thread is just opening such a scope or launching, the call blocks
- * until that is done. Of scopes that ferry_scope_open_all() merged, the one that is closed last
- * decides.
+ * until that is done.
  * @return the same statuses as ferry_scope_close(); FERRY_ERROR_BUSY (in a callback of such a call
  *         on this scope's bytes; the scope stays open).
  * Threads: any.

@@ -286,20 +286,16 @@ scrub_all(struct ferryi_access *list, size_t count)
     return status;
 }
 
-/* Marks the access's claim (its range lock) as open. */
+/* Turns the claim (range lock) of an access into that of an open scope. */
 static void
-open_claim(struct ferryi_access *access)
+open_scope(struct ferryi_access *access)
 {
     ferryi_store *store = access->store;
     ferryi_store_lock(store);
     struct ferryi_claim *claim = &store->claims[access->slot];
-    if (access->user) {
-        ferryi_claim_end_relied(access, true);
-        claim->state = FERRYI_CLAIM_HELD;
-        claim->copy = ferryi_store_copy(store, claim->place);
-    } else if (claim->state == FERRYI_CLAIM_MOVING) {
-        claim->state = FERRYI_CLAIM_CALL;
-    }
+    ferryi_claim_end_relied(access, true);
+    claim->state = FERRYI_CLAIM_HELD;
+    claim->copy = ferryi_store_copy(store, claim->place);
     ferryi_store_unlock_waking(store);
 }
 
@@ -320,7 +316,8 @@ ferryi_access_prepare(struct ferryi_access *list, size_t count)
     }
     status = scrub_all(list, count);
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
-        open_claim(&list[i]);
+        if (list[i].user)
+            open_scope(&list[i]);
     return status;
 }
 

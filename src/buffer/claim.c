@@ -163,7 +163,7 @@ ferryi_claim_add(struct ferryi_access *access, uint32_t slot)
     access->slot = slot;
     access->id = ferryi_access_fill_claim(
         store, slot, access->begin, access->end, access->access, access->place, access->timeline,
-        access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_MOVING);
+        access->pieces ? FERRYI_CLAIM_SCATTERED : FERRYI_CLAIM_CALL);
     store->claims[slot].pieces = access->pieces;
     store->claims[slot].thread = ferryi_thread_id();
     store->claims[slot].site = access->site;

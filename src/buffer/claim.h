@@ -147,9 +147,7 @@ ferryi_access_free_slot(const ferryi_store *store)
 FERRYI_INLINE uint64_t
 ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
 {
-    const union ferryi_claim_kind all = {.each = {.access = access,
-                                                  .state = (uint8_t)state,
-                                                  .shares = 1}},
+    const union ferryi_claim_kind all = {.each = {.access = access, .state = (uint8_t)state}},
                                   place_one = {.each = {.place = 1}};
     /* The union holds several small members as one word, `kind`. Adding `place` to the word changes
      * only the byte that holds the place, because a place fits into this byte. */

@@ -232,7 +232,7 @@ claim(ferryi_store *store, int place, struct victim *out)
         return;
     *out = (struct victim){.store = store, .place = place, .slot = slot};
     ferryi_access_fill_claim(store, slot, 0, ferryi_max_size(store->map.bytes, 1),
-                             FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_MOVING);
+                             FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_CALL);
     /* Most claims of a write own room that was reserved in the valid map for the segments that the
      * write adds. This claim needs no such room: an eviction changes the whole map in one step,
      * which adds no segment. `spent` means that the claim owns no room. */

@@ -341,9 +341,8 @@ close_locked(ferryi_store *store, struct ferryi_claim *claim)
 }
 
 /* Fast path that closes the lease's scope and drops the lease's reference to the buffer's storage.
- * The scope must be open, must not share its range lock with other scopes, and must close without a
- * driver call. The reference must not be the last one. If one of these conditions is not met,
- * returns false and changes nothing. */
+ * The scope must be open, and must close without a driver call. The reference must not be the last
+ * one. If one of these conditions is not met, returns false and changes nothing. */
 static bool
 end_hit(ferry_lease *lease)
 {

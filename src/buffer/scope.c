@@ -298,20 +298,6 @@ find_open(const struct ferryi_scope *scope, struct ferryi_claim *out)
     return true;
 }
 
-/* Returns the bit of a scope in the bit set claim->shares. Scopes that share a claim (range lock)
- * have one bit each. A scope that does not share its claim has bit 0. */
-static uint32_t
-share_of(const struct ferryi_scope *scope)
-{
-    return 1u << (scope->share & (FERRYI_CLAIM_SHARES - 1));
-}
-
-static bool
-is_shared(const struct ferryi_claim *claim, const struct ferryi_scope *scope)
-{
-    return claim->shares != 1 && claim->shares != share_of(scope);
-}
-
 /* Marks the claim (range lock) of a scope as being closed by this thread. A different thread that
  * has a copy of the scope can then no longer close the scope. Conflicting accesses wait until the
  * close is complete. Called under the buffer's lock. */
@@ -350,8 +336,8 @@ closes_freely(const struct ferryi_scope *scope)
     ferryi_store_lock(store);
     const struct ferryi_claim *claim = &store->claims[scope->slot];
     const ferryi_timeline *timeline = claim->timeline;
-    bool free = is_plain_but_traced(store) && scope->slot < store->claim_high &&
-                claim->id == scope->id && claim->shares == 1;
+    bool free =
+        is_plain_but_traced(store) && scope->slot < store->claim_high && claim->id == scope->id;
     if (free && timeline) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
         free = timeline->bit && ferryi_scope_notes_freely(claim) &&
@@ -363,47 +349,31 @@ closes_freely(const struct ferryi_scope *scope)
 }
 
 /* Closes a scope. `last_use` is the timeline of the last use, or NULL for the scope's own stream.
- * If other scopes share the claim (range lock), the use is recorded before this scope gives up its
- * share of the claim. */
+ */
 FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
     ferryi_store *store = scope->store;
-    ferry_status status = FERRY_OK;
+    struct ferryi_claim *claim;
     if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) ||
         !closes_freely(scope))
-        status = ferryi_callback_check("close a scope");
-    if (status != FERRY_OK)
-        return status;
-    for (bool noted = false;;) {
-        struct ferryi_claim *claim = find_claim(scope);
-        if (!claim)
-            break;
+        FERRYI_OR_RETURN(ferryi_callback_check("close a scope"));
+    while ((claim = find_claim(scope))) {
         struct ferryi_claim copy = *claim;
-        bool shared = is_shared(claim, scope);
+        /* A running call may rely on the write of this scope. This thread waits until that call has
+         * ended. */
         const struct ferryi_claim *relying =
-            how == FERRYI_CLOSE_ABANDON && !shared ? ferryi_claim_relying(store, claim) : NULL;
-        /* A running call relies on the write of this scope, so this thread waits until that call
-         * has ended. */
-        if (relying) {
-            if (!ferryi_claim_outlast(store, relying))
-                return ferryi_callback_refuse_wait("abandon a scope");
+            how == FERRYI_CLOSE_ABANDON ? ferryi_claim_relying(store, claim) : NULL;
+        if (relying && !ferryi_claim_outlast(store, relying))
+            return ferryi_callback_refuse_wait("abandon a scope");
+        if (relying)
             continue;
-        }
-        if (!shared)
-            take_claim(claim);
-        else if (noted)
-            claim->shares &= ~share_of(scope);
+        take_claim(claim);
         ferryi_store_unlock(store);
-        if (!shared)
-            return close_slow(scope, &copy, how, last_use ? last_use : copy.timeline);
-        if (noted)
-            break;
-        status = ferryi_access_note_use(store, &copy, last_use ? last_use : copy.timeline);
-        noted = true;
+        return close_slow(scope, &copy, how, last_use ? last_use : copy.timeline);
     }
     scope->store = NULL;
-    return status;
+    return FERRY_OK;
 }
 
 /* Closes a scope that the function ferryi_scope_close_read() cannot close. The caller has locked

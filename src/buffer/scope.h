@@ -12,8 +12,6 @@ struct ferryi_scope {
     ferryi_store *store; /* NULL if the scope is closed */
     uint64_t id;         /* id of the scope's claim (range lock) while the scope is open */
     uint32_t slot;       /* slot of the scope's claim in the store's table */
-    uint32_t share; /* number of this scope among the scopes that share its claim (range lock); 0 if
-                       the claim is not shared */
 } __attribute__((may_alias));
 
 FERRY_STATIC_ASSERT(sizeof(struct ferryi_scope) <= sizeof(ferry_scope),

@@ -9,8 +9,8 @@
 #include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 
-/* Opens several scopes at once: all of them or none. Scopes with overlapping ranges share one range
- * lock (claim), unless all of them only read. */
+/* Opens several scopes at once: all of them or none. Ranges that overlap, and are only read, are
+ * opened as one range, which is then split. */
 
 static ferry_status
 check_argument(const ferry_argument *argument, size_t index, const ferry_context *context,
@@ -67,30 +67,13 @@ collect(const ferry_argument *arguments, size_t count, int place, ferryi_timelin
     return FERRY_OK;
 }
 
-/* Numbers the scope among the scopes that share its claim (range lock), starting with 1. Only a
- * scope that was opened alone has number 0, which allows the fast path to close it. */
-static void
-share_claim(const struct ferryi_access *from, struct ferryi_scope *scope)
-{
-    ferryi_store_lock(from->store);
-    uint32_t *shares = &from->store->claims[from->slot].shares;
-    if (*shares == 1) {
-        *shares = 1u << 1;
-        scope->share = 1;
-    } else {
-        scope->share = 32u - (uint32_t)__builtin_clz(*shares);
-        *shares |= 1u << scope->share;
-    }
-    ferryi_store_unlock(from->store);
-}
-
 /* The ranges that one call opens. Arrays of `count` elements are indexed by argument. */
 struct opening {
     const ferry_argument *arguments;
     size_t count;
     struct ferryi_access *wanted; /* one access for each range that is not empty */
     size_t used;                  /* number of these accesses */
-    struct ferryi_access *merged; /* the same without overlaps */
+    struct ferryi_access *merged; /* the same, with ranges that overlap joined */
     size_t merged_count;
     size_t *index;   /* index in `wanted`, or SIZE_MAX */
     size_t *group;   /* for each access of `wanted`, its index in `merged` */
@@ -121,8 +104,7 @@ opening_new(struct opening *o, const ferry_argument *arguments, size_t count)
     return FERRY_OK;
 }
 
-/* Merges the ranges that overlap. Fails if too many scopes would share one claim (range lock).
- * Scopes that only read get claims of their own, so their number has no limit. */
+/* Joins the ranges that overlap. Fails if one of them is written. */
 static ferry_status
 merge(struct opening *o)
 {
@@ -130,20 +112,20 @@ merge(struct opening *o)
     for (size_t i = 0; i < o->used; i++)
         o->members[o->group[i]]++;
     for (size_t i = 0; i < o->merged_count; i++)
-        if (o->merged[i].access != FERRY_READ && o->members[i] >= FERRYI_CLAIM_SHARES)
-            return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                               "open %zu buffers: %zu ranges of buffer \"%s\" overlap and one of "
-                               "them is written; at most %d are merged",
+        if (o->merged[i].access != FERRY_READ && o->members[i] > 1)
+            return ferryi_fail(FERRY_ERROR_BUSY,
+                               "open %zu buffers: %zu ranges of buffer \"%s\" overlap, and one of "
+                               "them is written; open bytes %zu to %zu once, with FERRY_UPDATE",
                                o->count, o->members[i], ferryi_store_name(o->merged[i].store),
-                               FERRYI_CLAIM_SHARES - 1);
+                               o->merged[i].begin, o->merged[i].end);
     return FERRY_OK;
 }
 
-/* Returns whether the scopes of a merged access have claims (range locks) of their own. */
+/* Returns whether several accesses were joined, each of which gets its own claim (range lock). */
 static bool
 is_split(const struct opening *o, size_t merged)
 {
-    return o->merged[merged].access == FERRY_READ && o->members[merged] > 1;
+    return o->members[merged] > 1;
 }
 
 /* Gives each of several READ scopes that overlap a separate claim (range lock). The claim of the
@@ -230,8 +212,6 @@ hand_out(const struct opening *o, ferry_scope *scopes, void **pointers)
             pointers[i] =
                 ferryi_checked_opened(from->store, from->place, pointer, from->reason, from->site,
                                       (struct ferryi_range){own->begin, own->end});
-        if (from == merged)
-            share_claim(from, ferryi_scope_of(&scopes[i]));
     }
 }
 

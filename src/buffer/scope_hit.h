@@ -155,16 +155,14 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
                                                        memory_order_relaxed) == claim->generation;
 }
 
-/* Records the end of a READ that does not share its claim (range lock). A READ by a device is
- * recorded only if its timeline has noted a use of memory since the last event on the timeline.
- * Returns false for all other scopes, and if the record needs a driver call. After a success, the
- * caller removes the claim. Called under the buffer's lock. */
+/* Records the end of a READ. A READ by a device is recorded only if its timeline has noted a use of
+ * memory since the last event on the timeline. Returns false for all other scopes, and if the
+ * record needs a driver call. After a success, the caller removes the claim. Called under the
+ * buffer's lock. */
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {
     ferryi_timeline *timeline = claim->timeline;
-    if (claim->shares != 1)
-        return false;
     if (claim->access != FERRY_READ)
         return false;
     if (!timeline)
@@ -204,8 +202,6 @@ ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)
     const ferryi_order *order = &store->context->order;
     struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
     ferryi_timeline *timeline = claim->timeline;
-    if (claim->shares != 1)
-        return false;
     if (timeline && (!timeline->bit || !ferryi_scope_notes_freely(claim) ||
                      !ferryi_sync_point_is_ordered(order, timeline, copy->written)))
         return false;
@@ -219,9 +215,8 @@ ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)
     return true;
 }
 
-/* Closes a scope that the function ferryi_scope_close_read() cannot close. The scope must not share
- * its claim (range lock) with other scopes. Returns false and changes nothing if a driver call is
- * needed. */
+/* Closes a scope that the function ferryi_scope_close_read() cannot close. Returns false and
+ * changes nothing if a driver call is needed. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_close_locked(ferryi_store *store, struct ferryi_claim *claim)

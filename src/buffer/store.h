@@ -73,8 +73,7 @@ enum { FERRYI_ACCESS_DROP = 4 /* the replica at `place` is dropped */ };
 
 enum ferryi_claim_state {
     FERRYI_CLAIM_FREE = 0,
-    FERRYI_CLAIM_MOVING,
-    FERRYI_CLAIM_HELD,
+    FERRYI_CLAIM_HELD, /* claim of an open scope */
     FERRYI_CLAIM_CALL,
     FERRYI_CLAIM_RELYING,  /* claim of a call that relies on an open write of the same stream */
     FERRYI_CLAIM_SCATTERED /* claim (range lock) of a call that uses only some ranges of the buffer;
@@ -99,7 +98,6 @@ struct ferryi_interval_set {
     size_t count;
 };
 
-#define FERRYI_CLAIM_SHARES 32
 /* value of claim_counts when exactly one claim (range lock) is open, in the first slot */
 #define FERRYI_CLAIM_ONE (UINT64_C(1) << 32 | 1)
 
@@ -108,8 +106,7 @@ struct ferryi_interval_set {
         uint8_t access, place, state;                                                              \
         bool same_timeline_seen : 1; /* whether a later scope or launch on the same stream         \
                                         committed this write */                                    \
-        bool spent : 1;  /* whether no room in the valid map is reserved for it (claim.h) */       \
-        uint32_t shares; /* bit n: share n is open; see scope.c */                                 \
+        bool spent : 1; /* whether no room in the valid map is reserved for it (claim.h) */        \
     }
 
 union ferryi_claim_kind {

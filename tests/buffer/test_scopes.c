@@ -132,69 +132,72 @@ test_open_all_opens_all_or_none(void **state)
         ferry_buffer_destroy(&b[i]);
 }
 
-/* One call may open overlapping ranges of a buffer, which the library then merges. The merge of a
- * READ and a write is an UPDATE. So a kernel may read and write one buffer in place. */
+/* One call opens overlapping ranges of a buffer only to read them. Other overlaps fail, and none of
+ * the ranges is then open. Ranges without elements overlap nothing. */
 static void
-test_open_all_merges_overlapping_arguments(void **state)
+test_open_all_refuses_overlapping_writes(void **state)
 {
     fixture *f = *state;
-    ferry_buffer *b = make_counting(f, COUNT, 0);
+    ferry_buffer *b = make_counting(f, COUNT, 0), *other = make_counting(f, COUNT, 0);
+    static const struct {
+        size_t begin, count;
+        ferry_access access;
+    } both[][2] = {{{100, 200, FERRY_READ}, {0, 150, FERRY_OVERWRITE}},
+                   {{0, 150, FERRY_UPDATE}, {149, 1, FERRY_READ}},
+                   {{0, COUNT, FERRY_READ}, {7, 1, FERRY_UPDATE}},
+                   {{5, 5, FERRY_OVERWRITE}, {5, 5, FERRY_OVERWRITE}}};
     for (int place = 0; place <= f->places; place++) {
-        ferry_argument arguments[3] = {
-            ferry_argument_with(ferry_buffer_argument(b, INT, 100, 200), FERRY_READ),
-            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 150), FERRY_OVERWRITE),
-            ferry_argument_with(ferry_buffer_argument(b, INT, 600, 0), FERRY_UPDATE)};
-        ferry_scope scopes[3], other;
-        void *pointers[3], *memory;
-        int32_t value;
-        OK(ferry_scope_open_all(arguments, 3, place, place ? stream_of(f, place) : NULL, scopes,
-                                pointers));
-        assert_ptr_equal((int32_t *)pointers[0], (int32_t *)pointers[1] + 100);
-        assert_null(pointers[2]);
-        place_read(f, place, &value, (int32_t *)pointers[0] + 49,
-                   sizeof(value)); /* the old value was fetched, although one range was OVERWRITE */
-        assert_int_equal(value, 149);
-        /* The range stays locked until both scopes that were merged are closed. */
-        OK(ferry_scope_close(&scopes[1]));
-        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
-        OK(ferry_scope_close(&scopes[1]));
-        FAILS(FERRY_ERROR_BUSY, ferry_buffer_open_host(b, INT, FERRY_READ, 0, 1, &other, &memory));
-        OK(ferry_scope_close(&scopes[0]));
-        OK(ferry_scope_close(&scopes[2]));
-        expect_counting(f, b, 0, 0, FERRY_REST, 0);
+        ferry_stream *stream = place ? stream_of(f, place) : NULL;
+        for (size_t i = 0; i < sizeof(both) / sizeof(both[0]); i++) {
+            ferry_argument arguments[4] = {
+                ferry_argument_with(ferry_buffer_argument(other, INT, 0, COUNT), FERRY_UPDATE),
+                ferry_argument_with(ferry_buffer_argument(b, INT, 400, 10), FERRY_READ)};
+            for (int j = 0; j < 2; j++)
+                arguments[2 + j] = ferry_argument_with(
+                    ferry_buffer_argument(b, INT, both[i][j].begin, both[i][j].count),
+                    both[i][j].access);
+            ferry_scope scopes[4];
+            FAILS(FERRY_ERROR_BUSY,
+                  ferry_scope_open_all(arguments, 4, place, stream, scopes, NULL));
+            assert_non_null(strstr(ferry_last_error(), "overlap"));
+            add_to(f, b, 0, 0, FERRY_REST, 0);
+            arguments[3].count = 0;
+            OK(ferry_scope_open_all(arguments, 4, place, stream, scopes, NULL));
+            ferry_scope_close_all(scopes, 4);
+        }
     }
-    ferry_buffer_destroy(&b);
+    DESTROY_BUFFERS(&b, &other);
 }
 
-/* One call can open at most 31 scopes on overlapping ranges of which one is written, because they
- * share one lock of the merged range. A call with 32 such scopes fails with
- * FERRY_ERROR_UNSUPPORTED. */
+/* Each of many overlapping READ scopes locks its range, until it is closed. */
 static void
-test_open_all_merges_up_to_a_limit(void **state)
+test_open_all_reads_overlapping_ranges(void **state)
 {
-    enum { MANY_SHARES = 31 };
+    enum { READS = 100 };
     fixture *f = *state;
     ferry_buffer *b = make_counting(f, COUNT, 0);
-    ferry_argument arguments[MANY_SHARES + 1];
-    ferry_scope scopes[MANY_SHARES + 1], other;
-    void *memory;
-    for (int i = 0; i <= MANY_SHARES; i++)
-        arguments[i] = ferry_argument_with(ferry_buffer_argument(b, INT, (size_t)i, 100),
-                                           i == MANY_SHARES / 2 ? FERRY_UPDATE : FERRY_READ);
-    FAILS(FERRY_ERROR_UNSUPPORTED,
-          ferry_scope_open_all(arguments, MANY_SHARES + 1, 1, NULL, scopes, NULL));
-    assert_non_null(strstr(ferry_last_error(), "31"));
-    OK(ferry_scope_open_all(arguments, MANY_SHARES, 1, NULL, scopes, NULL));
-    /* Each scope is closed separately, on any stream. The merged range stays locked until the last
-     * scope is closed. Closing a scope twice must not count as closing two scopes. */
-    for (int i = 0; i < MANY_SHARES; i++) {
-        FAILS(FERRY_ERROR_BUSY,
-              ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, COUNT, &other, &memory));
-        OK(ferry_scope_close_on(&scopes[i], f->stream));
-        OK(ferry_scope_close_on(&scopes[i], f->stream));
+    ferry_argument arguments[READS];
+    ferry_scope scopes[READS], other;
+    void *pointers[READS], *memory;
+    for (int place = 0; place <= f->places; place++) {
+        write_counting(f, b, f->places, 0, COUNT, 0);
+        for (int i = 0; i < READS; i++)
+            arguments[i] = ferry_argument_with(
+                ferry_buffer_argument(b, INT, (size_t)(READS - i) / 2, 100), FERRY_READ);
+        OK(ferry_scope_open_all(arguments, READS, place, place ? stream_of(f, place) : NULL, scopes,
+                                pointers));
+        for (int i = 0; i < READS; i++) {
+            int32_t value;
+            OK(ferry_scope_wait(&scopes[i]));
+            place_read(f, place, &value, pointers[i], sizeof(value));
+            assert_int_equal(value, (READS - i) / 2);
+            FAILS(FERRY_ERROR_BUSY,
+                  ferry_buffer_open_host(b, INT, FERRY_UPDATE, 0, FERRY_REST, &other, &memory));
+            OK(ferry_scope_close(&scopes[i]));
+            OK(ferry_scope_close(&scopes[i]));
+        }
+        add_to(f, b, 0, 0, FERRY_REST, 0);
     }
-    add_to(f, b, 0, 0, FERRY_REST, 1);
-    expect_counting(f, b, 1, 0, FERRY_REST, 1);
     ferry_buffer_destroy(&b);
 }
 
@@ -420,8 +423,8 @@ main(void)
         TEST(test_device_scopes_on_one_stream_never_conflict),
         TEST(test_closing_twice_touches_nobody_else),
         TEST(test_open_all_opens_all_or_none),
-        TEST(test_open_all_merges_overlapping_arguments),
-        TEST(test_open_all_merges_up_to_a_limit),
+        TEST(test_open_all_refuses_overlapping_writes),
+        TEST(test_open_all_reads_overlapping_ranges),
         TEST(test_scopes_of_a_stream_nest_deeply),
         TEST(test_copies_of_ended_scopes),
         TEST(test_an_abandoned_write_keeps_the_old_value),

@@ -21,17 +21,17 @@ keep_busy(fixture *f, work *w, ferry_stream *stream)
     ferry_buffer_destroy(&other);
 }
 
-/* One call opens two overlapping scopes and merges them. They are last used on different streams. A
- * later use of the buffer must wait for both streams, whichever scope is closed first. */
+/* One call opens two scopes of a buffer, which are last used on different streams. A later use of
+ * the buffer must wait for both streams, whichever scope is closed first. */
 static void
-test_merged_scopes_keep_each_last_use(void **state)
+test_scopes_keep_each_last_use(void **state)
 {
     fixture *f = *state;
     for (int how = 0; how < 4; how++) {
         ferry_buffer *b = make_counting(f, COUNT, 0);
         ferry_stream *streams[2] = {make_stream(f, 1), make_stream(f, 1)};
         const ferry_argument arguments[] = {
-            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 600), FERRY_UPDATE),
+            ferry_argument_with(ferry_buffer_argument(b, INT, 0, 500), FERRY_UPDATE),
             ferry_argument_with(ferry_buffer_argument(b, INT, 500, 500), FERRY_UPDATE)};
         ferry_scope scopes[2];
         ferry_event *opened;
@@ -555,7 +555,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_merged_scopes_keep_each_last_use),
+        TEST(test_scopes_keep_each_last_use),
         TEST(test_many_ranges_are_opened_at_once),
         TEST(test_overlapping_reads_have_no_limit),
         TEST(test_a_call_that_is_busy_relies_on_nothing),

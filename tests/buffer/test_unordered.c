@@ -358,37 +358,6 @@ test_other_scopes(void **state)
     ferry_buffer_destroy(&x);
 }
 
-static ferry_argument
-argument_of(ferry_buffer *buffer)
-{
-    return (ferry_argument){
-        .buffer = buffer, .element = INT, .access = FERRY_UPDATE, .count = FERRY_REST};
-}
-
-/* Opens two scopes of one range in one call. Closes one with ferry_scope_close() and the other with
- * ferry_scope_close_unordered(), in both orders. The consumer's write must be visible afterwards.
- */
-static void
-test_shared_scopes(void **state)
-{
-    fixture *f = *state;
-    consumer c = consumer_new(f, 1);
-    ferry_buffer *x = make_constant(f, 1);
-    for (int first = 0; first < 2; first++) {
-        ferry_argument arguments[2] = {argument_of(x), argument_of(x)};
-        ferry_scope scopes[2];
-        void *pointers[2];
-        OK(ferry_scope_open_all(arguments, 2, 1, f->stream, scopes, pointers));
-        OK(ferry_scope_wait(&scopes[0]));
-        queue_write(&c, pointers[0], 20 + first);
-        OK(first ? ferry_scope_close_unordered(&scopes[1]) : ferry_scope_close(&scopes[1]));
-        OK(first ? ferry_scope_close(&scopes[0]) : ferry_scope_close_unordered(&scopes[0]));
-        expect_constant(f, x, 0, 0, COUNT, 20 + first);
-    }
-    ferry_buffer_destroy(&x);
-    consumer_free(&c);
-}
-
 /* ferry_scope_wait() waits for transfers into the range. If the scope writes, it waits for earlier
  * readers, too. */
 static void
@@ -503,21 +472,13 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_late_write_is_seen_by_the_host),
-        TEST(test_late_write_is_seen_by_streams),
-        TEST(test_writes_stay_in_order),
-        TEST(test_late_read_is_not_overwritten),
-        TEST(test_reads_go_on_beside_a_late_read),
-        TEST(test_reuse_of_the_memory_waits),
-        TEST(test_shortage_waits_for_the_device),
-        TEST(test_one_wait_serves_all_ends),
-        TEST(test_without_a_number_the_end_waits),
-        TEST(test_other_scopes),
-        TEST(test_shared_scopes),
-        TEST(test_wait_waits_for_the_bytes),
-        TEST(test_wait_waits_for_the_scrub),
-        TEST(test_after_the_end_of_the_context),
-        TEST(test_capturing_streams_are_refused),
+        TEST(test_late_write_is_seen_by_the_host), TEST(test_late_write_is_seen_by_streams),
+        TEST(test_writes_stay_in_order),           TEST(test_late_read_is_not_overwritten),
+        TEST(test_reads_go_on_beside_a_late_read), TEST(test_reuse_of_the_memory_waits),
+        TEST(test_shortage_waits_for_the_device),  TEST(test_one_wait_serves_all_ends),
+        TEST(test_without_a_number_the_end_waits), TEST(test_other_scopes),
+        TEST(test_wait_waits_for_the_bytes),       TEST(test_wait_waits_for_the_scrub),
+        TEST(test_after_the_end_of_the_context),   TEST(test_capturing_streams_are_refused),
     };
     return cmocka_run_group_tests_name("unordered", tests, NULL, NULL);
 }

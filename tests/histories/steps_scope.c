@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Steps of a random test that combine several scopes: copies of closed scopes, merged scopes, and
- * writes that are abandoned while other calls run. */
+/* Steps of a random test that combine several scopes: copies of closed scopes, three scopes at
+ * once, and writes that are abandoned while other calls run. */
 #include "tests/histories/history.h"
 
 /* Closes or abandons a copy of a scope that was closed earlier. The call must succeed and have no
@@ -223,9 +223,8 @@ step_keep_old(struct player *p)
 
 /* -- several at once --------------------------------------------------------------------------- */
 
-/* Ranges of a call: two overlapping ranges of one buffer, which the library merges, and a range of
- * a second buffer. */
-struct merged {
+/* Ranges of a call: two adjacent ranges of one buffer, and a range of a second buffer. */
+struct trio {
     struct target t, from;
     size_t first_end, second_begin; /* in t */
     ferry_access first, second;
@@ -234,7 +233,7 @@ struct merged {
 };
 
 static bool
-open_merged(struct player *p, struct merged *m)
+open_trio(struct player *p, struct trio *m)
 {
     const struct target *t = &m->t, *from = &m->from;
     size_t second_count = t->count - m->second_begin;
@@ -261,11 +260,11 @@ open_merged(struct player *p, struct merged *m)
     return end_call(p, t, status, READS | OVERWRITES);
 }
 
-/* Writes the first of two merged ranges on the stream that opened the scopes, and the second range
+/* Writes the first of two ranges on the stream that opened the scopes, and the second range
  * on stream `last`. An event orders stream `last` after the stream that opened the scopes. The
  * scope of the second range is closed on stream `last`. */
 static void
-write_merged(struct player *p, struct merged *m, unsigned last)
+write_trio(struct player *p, struct trio *m, unsigned last)
 {
     const struct target *t = &m->t;
     int32_t value = fresh(p, 2);
@@ -276,9 +275,6 @@ write_merged(struct player *p, struct merged *m, unsigned last)
         m->first_end);
     queue_fill(&p->world->f, stream_for(p), m->out[0], value, m->first_end);
     has_written(t, 0, m->first_end, value);
-    /* The library merges scopes of overlapping ranges, and counts them as one write of the whole
-     * merged range. */
-    memset(&t->subject->written[t->begin], true, t->count);
     say(p, "order(s[%u][%u], s[%u][%u]);", p->number, s, p->number, last);
     ferry_event *event;
     MUST(p, ferry_stream_record(stream_for(p), 0, &event));
@@ -304,21 +300,20 @@ write_merged(struct player *p, struct merged *m, unsigned last)
 }
 
 static void
-step_merged(struct player *p)
+step_trio(struct player *p)
 {
-    struct merged m = {.t = choose(p), .first = FERRY_UPDATE};
+    struct trio m = {.t = choose(p), .first = FERRY_UPDATE};
     m.from = choose_second(p, &m.t);
     unsigned last = (choose_stream(p) + flags_of(p)) % p->world->setup.streams;
     m.second = (ferry_access)(1 + flags_of(p) / 2 % 3);
     if (m.second == FERRY_OVERWRITE)
         m.first = FERRY_OVERWRITE;
-    m.first_end = m.t.count * 2 / 3;
-    m.second_begin = m.t.count / 3;
+    m.first_end = m.second_begin = m.t.count / 2;
     if (m.t.count < 3 || overlap(&m.t, &m.from) ||
         ferry_stream_place(p->streams[last]) != ferry_stream_place(stream_for(p)) ||
-        !open_merged(p, &m))
+        !open_trio(p, &m))
         return;
-    write_merged(p, &m, last);
+    write_trio(p, &m, last);
 }
 
 /* Checks that ferry_scope_open_all() opens no scope if it fails. The call must fail, because one of
@@ -349,7 +344,7 @@ step_open_none(struct player *p)
 const struct step scope_steps[] = {
     {"stale", step_stale, 3},
     {"keep_old", step_keep_old, 6},
-    {"merged", step_merged, 5},
+    {"three ranges", step_trio, 5},
     {"open_none", step_open_none, 1},
     {NULL, NULL, 0},
 };

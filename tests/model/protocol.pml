@@ -36,7 +36,7 @@
 #define DROP      4
 /* state of a claim */
 #define FREE    0
-#define MOVING  1
+#define CALL    1
 #define HELD    2
 #define RELYING 3
 
@@ -321,7 +321,7 @@ claim:
             :: answer == WAIT -> waiters = 1; parked[me] = 1; goto park
             :: else
             fi;
-            take_slot(access, bytes, timeline, MOVING);
+            take_slot(access, bytes, timeline, CALL);
             /* open_hit(): nothing to prepare, all under one hold of the lock */
             if
             :: hit -> commit_same_stream(access, bytes, timeline); held(slot); goto use
@@ -398,7 +398,7 @@ proctype evictor() {
             :: there[1] && answer == NONE && only
             fi;
 #ifndef BREAK_EVICT_CLAIM
-            take_slot(DROP, 3, 1, MOVING)
+            take_slot(DROP, 3, 1, CALL)
 #endif
         }
         bring(0, only);

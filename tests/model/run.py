@@ -52,7 +52,7 @@ MODELS = {
     "scopes": {
         "quick": ["ALL"],
         "large": [],
-        "breaks": {name: "ALL" for name in "NOTE NOTE_LATE RECYCLE".split()},
+        "breaks": {name: "ALL" for name in ["RECYCLE"]},
     },
     "lifetime": {
         "quick": ["THREADS=2", "THREADS=1 END"],
