@@ -78,7 +78,7 @@ missing_packages() { # PURPOSE
             command -v valgrind >/dev/null || printf 'valgrind '
             command -v clang-tidy >/dev/null || printf 'clang-tidy '
             command -v cppcheck >/dev/null || printf 'cppcheck '
-            command -v abidiff >/dev/null || printf 'abigail-tools '
+            command -v abidw >/dev/null || printf 'abigail-tools '
             find_python jsonschema >/dev/null || printf 'python3-jsonschema '
             compiles_sanitized clang || clang_runtime ;;
         long) # the site of the documents what opens it, what reads the manual pages and completions, what makes Debian packages, and
