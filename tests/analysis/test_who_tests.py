@@ -72,8 +72,8 @@ def main():
         build(folder, compiler)
         done = ask(folder, 8)
         lines = done.stdout.splitlines()
-        tap.case("the tests of a line", [] if done.returncode == 0 and len(lines) == 4 and lines[0].endswith("test_third.c: The third sentence.") and
-                 lines[1].split() == ["third", "on", "emulated,", "third", "on", "host"] and "second on host" in lines[3] else [done.stdout, done.stderr])
+        tap.case("the tests of a line", [] if done.returncode == 0 and len(lines) == 4 and lines[0].endswith("test_second.c: The second sentence.") and
+                 lines[1].split() == ["second", "on", "emulated,", "second", "on", "host"] and "third on host" in lines[3] else [done.stdout, done.stderr])
         (folder / "first").touch()
         (folder / "second").unlink()
         done = ask(folder, 3)

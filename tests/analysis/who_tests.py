@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Prints the tests that run a line of the library, those that run the fewest lines of its file first.
+"""Prints the tests that run a line of the library, those that spend most of theirs in its file first.
 
 usage: who_tests.py BUILD-FOLDER FILE:LINE
 
@@ -84,7 +84,7 @@ def tests_of(folder):
 def programs_digest(folder, tests):
     """Of the programs and of the library beside them."""
     digest = hashlib.sha256()
-    for path in sorted({*(test.command[0] for test in tests), *map(str, folder.glob("src/*.so*"))}):
+    for path in sorted({*(test.command[0] for test in tests), *(str(path) for path in folder.glob("src/*.so*") if path.exists())}):
         digest.update(path.encode() + str(os.stat(path).st_mtime_ns).encode())
     return digest.hexdigest()
 
@@ -129,7 +129,8 @@ def main():
     for test in tests:
         lines = found[test.name].get(wanted, [])
         if int(line) in lines:
-            programs.setdefault(test.source, []).append((len(lines), test.name))
+            share = len(lines) / sum(map(len, found[test.name].values()))
+            programs.setdefault(test.source, []).append((-share, test.name))
     for source, names in sorted(programs.items(), key=lambda item: min(item[1])):
         shown = os.path.relpath(source, ROOT) if source.startswith(str(ROOT)) else source
         print(f"{shown or 'a script'}: {head_of(source)}\n    " + ", ".join(name for _, name in sorted(names)))
