@@ -35,7 +35,7 @@ def bench_lines(report):
     if report["quick"]:
         yield "These figures are of a quick run, and mean nothing."
     if report["kind"] in ("host", "emulated"):
-        yield "There is no GPU in these figures: the device is memory of the host, and copies to it are Ferry's own way through that memory."
+        yield "There is no GPU in these figures: the device is memory of the host, and a copy to it costs what Ferry adds to a copy of memory."
     if report["assertions"]:
         yield "This build has assertions. `./dev bench` and the records in the documents are of a release build."
     by_hand, ferry = ("by hand", "pageable"), ("Ferry", "pageable")
@@ -49,9 +49,9 @@ def bench_lines(report):
     yield from bench_table("Freeing and allocating, ns", columns,
                            [(ferry_svg.size_text(row["bytes"]), [row[who][figure] for who in ("by_hand", "ferry") for figure in ("p50", "p99")])
                             for row in report["allocations"]], 0)
-    yield f"  Reading the clock costs {report['clock_ns']:.0f} ns of each."
+    yield f"  Reading the clock costs {report['clock_ns']:.0f} ns of each; `./dev bench pool` measures many at once, without it."
     for kind, title, decimals, note in (
-            ("conversions", "Conversions, GB/s", 2, "Bytes read and written. By hand: a loop in C."),
+            ("conversions", "Conversions, GB/s", 2, "Bytes read and written, in arrays that no second-level cache holds; `./dev bench convert` measures inside it. By hand: a loop in C."),
             ("scopes", "Scopes without a copy, ns", 1, "By hand: two atomic operations, the least that is safe between threads.")):
         yield ""
         yield from bench_table(title, [("by hand",), ("Ferry",)], [(row["name"], (row["by_hand"], row["ferry"])) for row in report[kind]], decimals)
