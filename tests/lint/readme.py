@@ -52,10 +52,10 @@ def generate_kernels(document, generator, folder):
 
 
 def run_program(program, launcher, device, expected, driver):
-    """The problems; None when the program has found no device to run on, or the loader has not found a library."""
+    """The problems; None when the program skips itself, or the loader has not found a library."""
     environment = {**os.environ, "FERRY_DEVICE": device, **({"FERRY_CUDA_LIBRARY": driver} if driver else {})} if device else None
     done = subprocess.run([*launcher, program], env=environment, capture_output=True, text=True, check=False)
-    if not device and (done.returncode == 77 or (done.returncode == 127 and "shared libraries" in done.stderr)):
+    if done.returncode == 77 or (not device and (done.returncode == 127 and "shared libraries" in done.stderr)):
         return None
     if done.returncode:
         return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
