@@ -8,8 +8,6 @@ import re
 
 DIRECTIONS = ("upload", "download", "peer copy", "device copy", "host copy", "fill")
 PHASES = "XibeCM"
-TEXTS = ("buffer", "reason", "from", "to", "access", "place", "end", "name")
-NUMBERS = ("id", "offset", "bytes", "source_id", "source_offset")
 SPACE = re.compile(r"[ \t\r\n]*")
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 # What may be left of a number, a word or an escape where a file was cut.
@@ -27,28 +25,31 @@ class Problem(Exception):
 # -- reading -----------------------------------------------------------------------------------------
 
 
-def text_of(members, name, line):
-    value = members.get(name, "")
+def text_of(name, value, line):
     if type(value) is not str:
         raise Problem(line, f'member "{name}" is a number, expected a string')
     # Terminals obey control characters, and lone surrogates cannot be written.
     return value if value.isprintable() else CONTROLS.sub("?", value)
 
 
-def number_of(members, name, line, end="2^62"):
-    value = members.get(name, 0)
+def number_of(name, value, line, end=62):
     if type(value) not in (int, float):
         raise Problem(line, f'member "{name}" is a string, expected a number')
-    if not 0 <= value < 2 ** int(end[2:]):
-        raise Problem(line, f'member "{name}" is {value}, expected a number of at least 0 and less than {end}')
-    return value
+    if not 0 <= value < 1 << end:
+        raise Problem(line, f'member "{name}" is {value}, expected a number of at least 0 and less than 2^{end}')
+    return int(value)
+
+
+def time_of(name, value, line):
+    number_of(name, value, line, 50)
+    return round(1000 * value)
 
 
 class Event:
     """An event of a trace. Texts that it lacks are empty, and numbers 0."""
 
-    __slots__ = ("line", "phase", "category", "name", "track", "begin_ns", "ns", "has_id", "has_offset", "is_move", "is_staged",
-                 *(f"of_{name}" for name in TEXTS), *NUMBERS)
+    category = name = of_buffer = of_reason = of_from = of_to = of_access = of_place = of_end = of_name = ""
+    track = begin_ns = ns = id = offset = bytes = source_id = source_offset = 0
 
     def __init__(self, line, members):
         phase = members.get("ph")
@@ -58,15 +59,20 @@ class Event:
         if type(arguments) is not dict:
             raise Problem(line, 'member "args" is no object, expected one')
         self.line, self.phase = line, phase
-        self.category, self.name = text_of(members, "cat", line), text_of(members, "name", line)
-        self.track = int(number_of(members, "tid", line))
-        self.begin_ns, self.ns = (round(1000 * number_of(members, name, line, "2^50")) for name in ("ts", "dur"))
-        for name in TEXTS:
-            setattr(self, "of_" + name, text_of(arguments, name, line))
-        for name in NUMBERS:
-            setattr(self, name, int(number_of(arguments, name, line)))
+        values = self.__dict__
+        for known, given in ((MEMBERS, members), (ARGUMENTS, arguments)):
+            for name, value in given.items():
+                if name in known:
+                    attribute, read = known[name]
+                    values[attribute] = read(name, value, line)
         self.has_id, self.has_offset = "id" in arguments, "offset" in arguments
         self.is_move, self.is_staged = arguments.get("move") == 1, arguments.get("staged") == 1
+
+
+# What is read of an event and of its "args": where it is kept, and how it is read.
+MEMBERS = {"cat": ("category", text_of), "name": ("name", text_of), "tid": ("track", number_of), "ts": ("begin_ns", time_of), "dur": ("ns", time_of)}
+ARGUMENTS = {**{name: ("of_" + name, text_of) for name in ("buffer", "reason", "from", "to", "access", "place", "end", "name")},
+             **{name: (name, number_of) for name in ("id", "offset", "bytes", "source_id", "source_offset")}}
 
 
 class Reader:
@@ -115,6 +121,10 @@ class Reader:
             if members is None:
                 break
             yield Event(line, members)
+            if self.text.startswith(",\n{", end):   # as Ferry writes it
+                self.line += 1 + self.text.count("\n", self.at, end)
+                self.at, here = end + 2, "{"
+                continue
             here = self.move(end)
             if here == ",":
                 here = self.move(self.at + 1)

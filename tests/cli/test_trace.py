@@ -417,6 +417,15 @@ def mutate(draw, data, others):
     return bytes(data)
 
 
+def check_lines(tap):
+    """Each event has its line, however the file is laid out."""
+    one = '{"ph":"i","cat":"use","name":"n","tid":1,"ts":1,"args":{"id":1}}'
+    for name, text in (("as Ferry writes it", f"[\n{one},\n{one},\n{one}\n]\n"), ("spread", f"[{one}\n\n,\n{one.replace(',', ',' + chr(10))},{one}]")):
+        found = [event.line for event in ferry_trace.Reader(text.encode())]
+        wanted = [2, 3, 4] if "Ferry" in name else [1, 4, 9]
+        tap.case(f"lines of events, {name}", expect((found == wanted, str(found))))
+
+
 def check_mutations(tap, seconds=4):
     """Whatever a file holds, it is a report or a problem with its line."""
     corpus = [path.read_bytes() for path in sorted(pathlib.Path(__file__).with_name("traces").iterdir())]
@@ -574,6 +583,7 @@ def main():
         check_lists(tap, programs, path)
         check_rates(tap, programs)
         check_ranks(tap, programs, path)
+        check_lines(tap)
         check_mutations(tap)
         check_foreign_texts(tap, programs)
         check_ends(tap, programs)
