@@ -426,7 +426,7 @@ def check_lines(tap):
         tap.case(f"lines of events, {name}", expect((found == wanted, str(found))))
 
 
-def check_mutations(tap, seconds=4):
+def check_mutations(tap, seconds=2):
     """Whatever a file holds, it is a report or a problem with its line."""
     corpus = [path.read_bytes() for path in sorted(pathlib.Path(__file__).with_name("traces").iterdir())]
     draw, problems, reports, ends = random.Random(42), [], 0, time.monotonic() + seconds
