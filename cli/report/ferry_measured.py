@@ -36,6 +36,8 @@ def bench_lines(report):
         yield "These figures are of a quick run, and mean nothing."
     if report["kind"] in ("host", "emulated"):
         yield "There is no GPU in these figures: the device is memory of the host, and a copy to it costs what Ferry adds to a copy of memory."
+    elif report["kind"] != "cuda":
+        yield "By hand is memory of the host here, because this command calls no other driver than CUDA's by itself."
     if report["assertions"]:
         yield "This build has assertions. `./dev bench` and the records in the documents are of a release build."
     by_hand, ferry = ("by hand", "pageable"), ("Ferry", "pageable")
