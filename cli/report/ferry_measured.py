@@ -53,7 +53,8 @@ def bench_lines(report):
                             for row in report["allocations"]], 0)
     yield f"  Reading the clock costs {report['clock_ns']:.0f} ns of each; `./dev bench pool` measures many at once, without it."
     for kind, title, decimals, note in (
-            ("conversions", "Conversions, GB/s", 2, "Bytes read and written, in arrays that no second-level cache holds; `./dev bench convert` measures inside it. By hand: a loop in C."),
+            ("conversions", "Conversions, GB/s", 2, "Bytes read and written, in arrays that no second-level cache holds; `./dev bench convert` "
+                                                    "measures inside it. By hand: a loop in C."),
             ("scopes", "Scopes without a copy, ns", 1, "By hand: two atomic operations, the least that is safe between threads.")):
         yield ""
         yield from bench_table(title, [("by hand",), ("Ferry",)], [(row["name"], (row["by_hand"], row["ferry"])) for row in report[kind]], decimals)

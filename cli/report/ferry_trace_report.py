@@ -265,7 +265,8 @@ def run(options, paths):
             raise Failed(f"{path}:{problem.line}: {problem}") from None
     report = Report(summary, options["--top"], options["--round-trips"])
     as_json = "--json" in options
-    write(options.get("--output"), json.dumps(json_of(report), indent=2, ensure_ascii=False) + "\n" if as_json else "\n".join(text_lines(report)) + "\n")
+    text = json.dumps(json_of(report), indent=2, ensure_ascii=False) if as_json else "\n".join(text_lines(report))
+    write(options.get("--output"), text + "\n")
     if "--svg" in options:
         write(options["--svg"], ferry_svg.timeline(summary.parts))
 
