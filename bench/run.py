@@ -5,8 +5,8 @@
 usage: run.py BUILD-FOLDER JSON-FILE(or "") [NAME...]
 
 A NAME is the name of a benchmark or of a suite. Each benchmark is a program that prints a table for people, and writes
-its records with --json FILE. JSON-FILE gets one array of all records, which begins with one environment record. The exit
-status is 1 when a program failed or a NAME is unknown, and 77 when every program was skipped.
+its records with --json FILE. JSON-FILE gets one array of all records, one in each line, which begins with one environment
+record that names the commit. The exit status is 1 when a program failed or a NAME is unknown, and 77 when every program was skipped.
 """
 
 import json
@@ -29,6 +29,24 @@ def belongs(entry, name):
 def run(entry, path):
     environment = {**os.environ, **{k: v for k, v in entry["env"].items() if k not in os.environ}}
     return subprocess.run([*entry["cmd"], "--json", path], env=environment, check=False).returncode
+
+
+def commit():
+    """The commit that is measured, with a plus where files were changed since; None where there is no repository."""
+    def git(*words):
+        return subprocess.run(["git", "-C", os.path.dirname(os.path.abspath(__file__)), *words], capture_output=True, text=True, check=False)
+
+    try:
+        found = git("rev-parse", "--short=8", "HEAD")
+        return found.stdout.strip() + ("+" if git("status", "--porcelain", "-uno").stdout else "") if found.returncode == 0 else None
+    except OSError:
+        return None
+
+
+def write_records(path, records):
+    """A JSON array with one record in each line."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[\n" + ",\n".join(map(json.dumps, records)) + "\n]\n")
 
 
 def main():
@@ -56,9 +74,7 @@ def main():
                         else:
                             records.append(record)
     if target:
-        with open(target, "w", encoding="utf-8") as file:
-            json.dump(([environment] if environment else []) + records, file, indent=1)
-            file.write("\n")
+        write_records(target, ([{**environment, "commit": commit()}] if environment else []) + records)
     if all(status == 77 for status in statuses):
         return 77
     return 1 if any(status not in (0, 77) for status in statuses) else 0

@@ -7,7 +7,7 @@
 #include "bench/bench.h"
 #include "cli/bench_results.h"
 #include "cli/cli.h"
-#include "cli/output.h"
+#include "cli/report.h"
 
 static const char usage_text[] =
     "usage: ferry bench [-d DEVICE] [-q] [-j FILE] [-s FILE] [-o FILE]\n\n"
@@ -100,16 +100,21 @@ measure(const struct request *request, struct bench_run *run)
     return ok;
 }
 
-static bool
-write_file(const char *path, void (*write)(FILE *file, const struct bench_results *results),
-           const struct bench_results *results)
+/* Returns only when there is no report. */
+static int
+write_report(const struct request *request, FILE *input)
 {
-    FILE *file = output_open("bench", path);
-
-    if (!file)
-        return false;
-    write(file, results);
-    return output_close("bench", path, file);
+    const char *words[8] = {"bench", "--text", request->output ? request->output : "-"};
+    size_t count = 3;
+    if (request->json) {
+        words[count++] = "--json";
+        words[count++] = request->json;
+    }
+    if (request->svg) {
+        words[count++] = "--svg";
+        words[count++] = request->svg;
+    }
+    return report_become(words, input);
 }
 
 /* EXIT_WELL to go on; -1 when the help was printed. */
@@ -171,11 +176,7 @@ command_bench(int argc, char **argv)
     if (!open_context(&request, &run.context))
         return EXIT_FAILED;
     bool ok = measure(&request, &run);
-    ok = ok && write_file(request.output, bench_report_text, &results);
-    if (ok && request.json)
-        ok = write_file(request.json, bench_report_json, &results);
-    if (ok && request.svg)
-        ok = write_file(request.svg, bench_chart, &results);
+    FILE *input = ok ? report_input("bench", bench_report, &results) : NULL;
     ferry_context_destroy(&run.context);
-    return ok ? EXIT_WELL : EXIT_FAILED;
+    return input ? write_report(&request, input) : EXIT_FAILED;
 }

@@ -83,11 +83,7 @@ int bench_link_steps(bool quick);
 int bench_pool_steps(bool quick);
 int bench_calls_steps(void);
 
-/* What by hand means on this device, as a message. */
-const char *bench_hand_text(const struct bench_results *results);
-void bench_report_text(FILE *file, const struct bench_results *results);
-void bench_report_json(FILE *file, const struct bench_results *results);
-/* Draws copies by size in both directions, and the latencies of allocations. */
-void bench_chart(FILE *file, const struct bench_results *results);
+/* Writes a `struct bench_results` as JSON, which cli/report reads. */
+void bench_report(FILE *file, const void *what);
 
 #endif

@@ -16,7 +16,5 @@ int command_bench(int argc, char **argv);
 int command_info(int argc, char **argv);
 /* Run an allocation log again with the pool, and tell what it costs. */
 int command_replay(int argc, char **argv);
-/* Summarise a trace. */
-int command_trace(int argc, char **argv);
 
 #endif

@@ -75,14 +75,3 @@ output_text(FILE *file, const char *text)
             fwrite(text, 1, bytes, file);
     }
 }
-
-void
-output_svg_text(FILE *file, const char *text)
-{
-    for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-        if (*c == '<' || *c == '>' || *c == '&' || *c == '"')
-            fprintf(file, "&#%d;", *c);
-        else
-            fputc(*c < 0x20 || *c >= 0x7f ? '?' : *c, file);
-    }
-}

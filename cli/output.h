@@ -17,8 +17,5 @@ size_t output_character_bytes(const char *text);
 /* Text of a file, for a terminal: control characters, which would disturb it, and what is not UTF-8
  * become question marks. */
 void output_text(FILE *file, const char *text);
-/* Text of an SVG picture: what has a meaning there is escaped, and what is not printable ASCII
- * becomes a question mark. */
-void output_svg_text(FILE *file, const char *text);
 
 #endif

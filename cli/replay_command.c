@@ -29,6 +29,7 @@
 #include "cli/input.h"
 #include "cli/output.h"
 #include "cli/replay_report.h"
+#include "cli/report.h"
 
 static const char usage_text[] =
     "usage: ferry replay [-d DEVICES] [-l BYTES] [-s] [-j] [-o FILE] LOG\n\n"
@@ -148,24 +149,27 @@ replay(struct report *report)
 
 /* -- writing ----------------------------------------------------------------------------------- */
 
-static bool
-write_to(const char *path, void (*write)(FILE *file, const struct report *report),
-         const struct report *report)
+/* JSON alone needs no other program. */
+static int
+write_json(const struct report *report)
 {
-    FILE *file = output_open("replay", path);
+    FILE *file = output_open("replay", report->request->output);
     if (!file)
-        return false;
-    write(file, report);
-    return output_close("replay", path, file);
+        return EXIT_FAILED;
+    replay_report(file, report);
+    return output_close("replay", report->request->output, file) ? EXIT_WELL : EXIT_FAILED;
 }
 
-static bool
-write_report(const struct report *report)
+static int
+write_report(const struct request *request, FILE *input)
 {
-    const struct request *request = report->request;
-    return write_to(request->output, request->json ? replay_report_json : replay_report_text,
-                    report) &&
-           (!request->picture || write_to(request->picture, replay_report_draw, report));
+    const char *words[6] = {"replay", request->json ? "--json" : "--text",
+                            request->output ? request->output : "-"};
+    if (request->picture) {
+        words[3] = "--svg";
+        words[4] = request->picture;
+    }
+    return report_become(words, input);
 }
 
 /* -- the command line -------------------------------------------------------------------------- */
@@ -272,8 +276,14 @@ command_replay(int argc, char **argv)
         return EXIT_FAILED;
     }
     report->request = &request;
-    bool ok = read_script(request.log, &report->script) && replay(report) && write_report(report);
+    bool ok = read_script(request.log, &report->script) && replay(report);
+    bool is_json_alone = request.json && !request.picture;
+    FILE *input = ok && !is_json_alone ? report_input("replay", replay_report, report) : NULL;
+    if (ok && is_json_alone)
+        result = write_json(report);
+    else
+        result = EXIT_FAILED;
     script_free(&report->script);
     free(report);
-    return ok ? EXIT_WELL : EXIT_FAILED;
+    return input ? write_report(&request, input) : result;
 }

@@ -6,10 +6,7 @@
 
 #include "cli/replay.h"
 
-/*
- * The report of `ferry replay`: in words, as JSON, and as a picture. A failed write shows in
- * ferror().
- */
+/* What `ferry replay` found out. */
 
 enum { REPLAY_SAMPLES = 1000 };
 
@@ -31,9 +28,7 @@ struct report {
     size_t sample_count;
 };
 
-void replay_report_text(FILE *file, const struct report *report);
-void replay_report_json(FILE *file, const struct report *report);
-/* Of the pool's memory over time. */
-void replay_report_draw(FILE *file, const struct report *report);
+/* Writes a `struct report` as JSON, which cli/report reads. A failed write shows in ferror(). */
+void replay_report(FILE *file, const void *what);
 
 #endif

@@ -4,8 +4,8 @@
 
 usage: manual.py man|bash|zsh ferry|ferry-gen VERSION OUTPUT SOURCE...
 
-For ferry the SOURCEs are its C files: the help of a command is its `usage_text`, and the list of commands is in main.c. For
-ferry-gen the SOURCE is ferry_gen.py. The output depends on nothing else.
+For ferry the SOURCEs are its files: the help of a command is `usage_text` in C or `USAGE` in Python, and the list of commands is in
+main.c. For ferry-gen the SOURCE is ferry_gen.py. The output depends on nothing else.
 """
 
 import ast
@@ -52,12 +52,17 @@ class Command:
     ending: list      # paragraphs after the options
 
 
-# -- ferry: C sources ----------------------------------------------------------------------------------
+# -- ferry: its sources --------------------------------------------------------------------------------
 
 def c_text(source, variable):
     """The value of a string constant: adjacent literals."""
     found = re.search(rf"{variable}\[\] =\s*((?:\"(?:[^\"\\]|\\.)*\"\s*)+);", source)
     return found and "".join(ast.literal_eval(literal) for literal in re.findall(r"\"(?:[^\"\\]|\\.)*\"", found[1]))
+
+
+def python_text(source, variable):
+    found = re.search(rf'^{variable} = """\\\n(.*?)"""', source, re.M | re.S)
+    return found and found[1]
 
 
 def read_options(text):
@@ -84,8 +89,8 @@ def read_command(name, purpose, text):
 def read_ferry(sources):
     texts = {pathlib.Path(path).name: pathlib.Path(path).read_text(encoding="utf-8") for path in sources}
     helps = {}
-    for text in texts.values():
-        usage = c_text(text, "usage_text")
+    for name, text in texts.items():
+        usage = python_text(text, "USAGE") if name.endswith(".py") else c_text(text, "usage_text")
         if usage:
             helps[re.match(r"usage: ferry (\w+)", usage)[1]] = usage
     listed = re.findall(r"\{\"(\w+)\", command_\w+,\s+\"((?:[^\"\\]|\\.)*)\"\}", texts["main.c"])

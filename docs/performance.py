@@ -23,7 +23,8 @@ HEAD = """<!-- Written by docs/performance.py from bench/results. Edit those, no
 # Performance
 
 Every figure on this page is in a record that is committed in `bench/results`, and `docs/performance.py` writes the page from
-the newest record of each benchmark. `./dev bench NAME --json FILE` measures one again, and `ferry bench` measures the
+the newest record of each benchmark. A record names the commit that was measured, or that it came with if it is of
+November 2026. `./dev bench NAME --json FILE` measures one again, and `ferry bench` measures the
 essentials on any machine in a minute. A goal is what a benchmark demands; the page lists each one that a record misses.
 """
 PURPOSES = {
@@ -215,7 +216,8 @@ def results_of(bench):
 def environment_text(bench):
     environment = bench.environment
     driver = f", driver {environment['driver']}" if environment["driver"] else ""
-    return f"{bench.date}, {environment['device']}{driver}, {environment['cores']} cores of {environment['cpu']}, {environment['compiler']}"
+    return f"{bench.date}, {environment['device']}{driver}, {environment['cores']} cores of {environment['cpu']}, {environment['compiler']}, " \
+           f"commit {environment['commit']}"
 
 
 def write_page(devices):

@@ -129,7 +129,7 @@ def write_reference(stage, headers, folders, with_python):
         (folder / f"{header.name.replace('.', '_')}.md").write_text(f"# `<ferry/{header.name}>`\n\n```{directive}\n```\n", encoding="utf-8")
     if with_python:
         (folder / "python.md").write_text("# Python: `ferry`\n\n```{eval-rst}\n.. automodule:: ferry\n   :members:\n   :undoc-members:\n```\n", encoding="utf-8")
-    programs = {"ferry": manual.read_ferry(sorted((ROOT / "cli").glob("*.c"))), "ferry-gen": manual.read_generator(ROOT / "gen" / "ferry_gen.py")}
+    programs = {"ferry": manual.read_ferry(sorted([*(ROOT / "cli").glob("*.c"), *(ROOT / "cli" / "report").glob("*.py")])), "ferry-gen": manual.read_generator(ROOT / "gen" / "ferry_gen.py")}
     commands = "\n".join(line for program, read in programs.items() for line in [*manual.markdown(program, read), ""])
     (folder / "commands.md").write_text("# Commands\n\n" + commands, encoding="utf-8")
     (folder / "fortran.md").write_text("\n".join(fortran_page(folders)), encoding="utf-8")

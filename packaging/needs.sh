@@ -2,179 +2,84 @@
 # SPDX-License-Identifier: MIT
 # Read by `dev`: which packages a command needs, and how a machine gets them.
 
-find_python() {
+# Purposes, what is looked for, and Debian's packages that have it. A letter says how it is looked for: c is a command, p
+# a module of pkg-config, y modules that one Python has, f a file, h the headers of Python, s clang's sanitizers; | is "or".
+# Without dpkg-dev, which it only recommends, Meson installs libraries where Debian does not look for them.
+cc=${CC:-cc}
+dem=/usr/share/matplotlib/mpl-data/sample_data/jacksboro_fault_dem.npz
+needed="
+base c:meson meson dpkg-dev; c:ninja ninja-build; c:${cc%% *} gcc libc6-dev; c:pkg-config pkg-config; p:cmocka libcmocka-dev
+base y:jinja2 python3 python3-jinja2
+demo f:$dem python-matplotlib-data
+demo,test,check p:libpng libpng-dev; y:numpy python3-numpy
+bench y:numpy python3-numpy; c:g++ g++; f:/usr/include/opencv4/opencv2/core.hpp libopencv-core-dev
+check c:gcc gcc; c:g++ g++; c:clang clang; c:gfortran gfortran; c:cmake cmake; c:mpicc libopenmpi-dev; c:mpiexec openmpi-bin
+check p:fftw3 libfftw3-dev; p:openblas libopenblas-dev; p:lapacke liblapacke-dev; p:gsl libgsl-dev; c:abidw abigail-tools; c:spin spin
+check f:/usr/include/sundials/sundials_nvector.h libsundials-dev; y:clang.cindex python3-clang; y:pytest python3-pytest; h: python3-dev
+check y:ensurepip python3-venv; y:jsonschema python3-jsonschema; c:valgrind valgrind; c:clang-tidy clang-tidy; c:cppcheck cppcheck; s: clang-rt
+long c:x86_64-linux-musl-gcc musl-tools; c:aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross; c:qemu-aarch64 qemu-user
+long c:chromium|google-chrome|firefox|firefox-esr chromium; c:doxygen doxygen; c:groff groff; c:zsh zsh; c:dh debhelper; c:dh_python3 dh-python
+long y:sphinx,myst_parser,breathe python3-sphinx python3-myst-parser python3-breathe; c:chrpath chrpath; c:lintian lintian
+long c:mmdebstrap mmdebstrap
+coverage c:gcov gcc; c:gcovr gcovr
+prove c:frama-c frama-c-base; c:why3 why3; c:z3 z3; c:cvc4 cvc4
+opencl f:/etc/OpenCL/vendors/pocl*.icd pocl-opencl-icd; f:/usr/lib/*/libOpenCL.so.1|/usr/lib64/libOpenCL.so.1 ocl-icd-libopencl1; f:/usr/include/CL/cl_ext.h opencl-headers
+peers f:/usr/lib/*/libtcmalloc_minimal.so.4 libtcmalloc-minimal4; f:/usr/lib/*/libjemalloc.so.2 libjemalloc2
+peers f:/usr/lib/*/libmimalloc.so.2 libmimalloc2.0; c:valgrind valgrind"
+
+find_python() { # MODULES, with commas between them
     for candidate in ${FERRY_PYTHON:-} python3 /usr/bin/python3; do
-        if "$candidate" -c "import $1" >/dev/null 2>&1; then
-            printf '%s\n' "$candidate"
-            return 0
-        fi
+        ! "$candidate" -c "import $1" >/dev/null 2>&1 || { printf '%s\n' "$candidate"; return 0; }
     done
     return 1
 }
 
-python_headers() {
-    for candidate in python3 /usr/bin/python3; do
-        ls "$("$candidate" -c 'import sysconfig; print(sysconfig.get_path("include"))')/Python.h" 2>/dev/null && return 0
-    done
-    return 1
-}
-
-first_word() { printf "%s\n" "${1%% *}"; }
-dem() { ls /usr/share/matplotlib/mpl-data/sample_data/jacksboro_fault_dem.npz 2>/dev/null; }
-compiles_sanitized() { # COMPILER: the sanitizers' run-time libraries are separate packages
-    printf 'int main(void) { return 0; }\n' | "$1" -x c - -fsanitize=address,undefined -o /dev/null >/dev/null 2>&1
-}
-
-clang_runtime() { # named after the version of clang that is installed, or would be
-    if command -v clang >/dev/null; then
-        version=$(clang -dumpversion)
-    else
-        version=$(apt-cache show clang 2>/dev/null | sed -n '/^Version:/{ s/^[^0-9]*//; s/^[0-9]*://p; q; }')
-    fi
-    [ -z "$version" ] || printf 'libclang-rt-%s-dev ' "${version%%.*}"
-}
-
-missing_packages() { # PURPOSE
-    # Without dpkg-dev, which it only recommends, Meson installs libraries where Debian does not look for them.
-    command -v meson >/dev/null || printf 'meson dpkg-dev '
-    command -v ninja >/dev/null || printf 'ninja-build '
-    command -v "$(first_word "${CC:-cc}")" >/dev/null || printf 'gcc libc6-dev '
-    command -v pkg-config >/dev/null || printf 'pkg-config '
-    pkg-config --exists cmocka 2>/dev/null || printf 'libcmocka-dev '
-    find_python jinja2 >/dev/null || printf 'python3 python3-jinja2 '
+is_there() { # WHAT, as above
     case $1 in
-        demo) dem >/dev/null || printf 'python-matplotlib-data ' ;;
-    esac
-    case $1 in
-        demo|test|check)
-            pkg-config --exists libpng 2>/dev/null || printf 'libpng-dev '
-            find_python numpy >/dev/null || printf 'python3-numpy ' ;;
-    esac
-    case $1 in
-        bench) # peers
-            find_python numpy >/dev/null || printf 'python3-numpy '
-            command -v g++ >/dev/null || printf 'g++ '
-            [ -e /usr/include/opencv4/opencv2/core.hpp ] || printf 'libopencv-core-dev ' ;;
-    esac
-    case $1 in
-        check)
-            command -v gcc >/dev/null || printf 'gcc '
-            command -v g++ >/dev/null || printf 'g++ '
-            command -v clang >/dev/null || printf 'clang '
-            command -v gfortran >/dev/null || printf 'gfortran '
-            [ -e /usr/include/sundials/sundials_nvector.h ] || printf 'libsundials-dev '
-            pkg-config --exists fftw3 2>/dev/null || printf 'libfftw3-dev '
-            pkg-config --exists openblas 2>/dev/null || printf 'libopenblas-dev '
-            pkg-config --exists lapacke 2>/dev/null || printf 'liblapacke-dev '
-            pkg-config --exists gsl 2>/dev/null || printf 'libgsl-dev '
-            command -v cmake >/dev/null || printf 'cmake '
-            command -v mpicc >/dev/null || printf 'libopenmpi-dev '
-            command -v mpiexec >/dev/null || printf 'openmpi-bin '
-            find_python clang.cindex >/dev/null || printf 'python3-clang '
-            find_python pytest >/dev/null || printf 'python3-pytest '
-            python_headers >/dev/null || printf 'python3-dev '
-            find_python ensurepip >/dev/null || printf 'python3-venv '
-            command -v spin >/dev/null || printf 'spin '
-            command -v valgrind >/dev/null || printf 'valgrind '
-            command -v clang-tidy >/dev/null || printf 'clang-tidy '
-            command -v cppcheck >/dev/null || printf 'cppcheck '
-            command -v abidiff >/dev/null || printf 'abigail-tools '
-            find_python jsonschema >/dev/null || printf 'python3-jsonschema '
-            compiles_sanitized clang || clang_runtime ;;
-        long) # the site of the documents what opens it, what reads the manual pages and completions, what makes Debian packages, and
-              # what builds for another C library and processor
-            command -v x86_64-linux-musl-gcc >/dev/null || printf 'musl-tools '
-            command -v aarch64-linux-gnu-gcc >/dev/null || printf 'gcc-aarch64-linux-gnu libc6-dev-arm64-cross '
-            command -v qemu-aarch64 >/dev/null || printf 'qemu-user '
-            command -v chromium >/dev/null || command -v google-chrome >/dev/null || command -v firefox >/dev/null ||
-                command -v firefox-esr >/dev/null || printf 'chromium '
-            command -v doxygen >/dev/null || printf 'doxygen '
-            find_python "sphinx, myst_parser, breathe" >/dev/null || printf 'python3-sphinx python3-myst-parser python3-breathe '
-            command -v groff >/dev/null || printf 'groff '
-            command -v zsh >/dev/null || printf 'zsh '
-            command -v dh >/dev/null || printf 'debhelper '
-            command -v dh_python3 >/dev/null || printf 'dh-python '
-            command -v chrpath >/dev/null || printf 'chrpath '
-            command -v lintian >/dev/null || printf 'lintian '
-            command -v mmdebstrap >/dev/null || printf 'mmdebstrap ' ;;
-        coverage)
-            command -v gcov >/dev/null || printf 'gcc '
-            command -v gcovr >/dev/null || printf 'gcovr ' ;;
+        *\|*) is_there "${1%%:*}:${1##*|}" || is_there "${1%|*}" ;;
+        c:*) command -v "${1#c:}" >/dev/null ;;
+        p:*) pkg-config --exists "${1#p:}" 2>/dev/null ;;
+        y:*) find_python "${1#y:}" >/dev/null ;;
+        f:*) # shellcheck disable=SC2086 # a pattern
+            ls ${1#f:} >/dev/null 2>&1 ;;
+        h:) find_python "sysconfig, os; os.stat(sysconfig.get_path('include') + '/Python.h')" >/dev/null ;;
+        s:) printf 'int main(void) { return 0; }\n' | clang -x c - -fsanitize=address,undefined -o /dev/null >/dev/null 2>&1 ;;
     esac
 }
 
-missing_provers() {
-    command -v frama-c >/dev/null || printf 'frama-c-base '
-    command -v why3 >/dev/null || printf 'why3 '
-    command -v z3 >/dev/null || printf 'z3 '
-    command -v cvc4 >/dev/null || printf 'cvc4 '
+missing_packages() { # PURPOSE...
+    for purpose in "$@"; do
+        printf '%s\n' "$needed" | grep -E "^[a-z,]*\b$purpose\b[a-z,]* " | sed 's/^[^ ]* //' | tr ';' '\n'
+    done | while read -r what packages; do
+        is_there "$what" || printf '%s ' "$packages"
+    done | if command -v clang >/dev/null; then sed "s/clang-rt/libclang-rt-$(clang -dumpversion | sed 's/\..*//')-dev/"; else sed 's/clang-rt//'; fi
 }
+
+can_install() { command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null || { command -v sudo >/dev/null && [ -t 0 ]; }; }; }
 
 install_packages() {
-    line="apt-get install -y --no-install-recommends $*"
-    if ! command -v apt-get >/dev/null; then
-        die "missing, and no apt-get to install it; on Debian or Ubuntu it would be: sudo $line"
-    fi
-    if [ "$(id -u)" -eq 0 ]; then
-        as_root=
-    elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-        as_root=sudo
-    else
-        say "dev: these packages are missing, and neither root nor sudo is at hand. Run this once:" >&2
-        say "    sudo $line" >&2
-        exit 1
-    fi
-    # shellcheck disable=SC2086 # the line is a list of words
-    run_logged "install packages" sh -ec "
-        export DEBIAN_FRONTEND=noninteractive
-        $as_root apt-get update
-        $as_root env DEBIAN_FRONTEND=noninteractive $line" || exit 1
+    as_root=$([ "$(id -u)" -eq 0 ] || echo sudo)
+    can_install || die "these packages are missing. Where there is apt-get, run this once: sudo apt-get install -y --no-install-recommends $*"
+    run_logged "install packages" sh -ec "$as_root apt-get update
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $*" || exit 1
 }
 
-# Libraries that the pool is measured against, and their packages.
-pool_peers="libtcmalloc_minimal.so.4:libtcmalloc-minimal4 libjemalloc.so.2:libjemalloc2 libmimalloc.so.2:libmimalloc2.0"
-
-# What the pool is measured against, and what counts its instructions. Where they cannot be had those figures are left out.
-want_peers() {
-    peers=
-    for pair in $pool_peers; do
-        ls /usr/lib/*/"${pair%%:*}" >/dev/null 2>&1 || peers="$peers ${pair#*:}"
-    done
-    command -v valgrind >/dev/null || peers="$peers valgrind"
-    if [ -n "$peers" ] && command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; }; then
-        # shellcheck disable=SC2086
-        (install_packages $peers) || say "    (going on without)"
-    fi
-}
-
-# PoCL is OpenCL on the processor. The check of our declarations needs the headers.
-missing_opencl() {
-    ls /etc/OpenCL/vendors/pocl*.icd >/dev/null 2>&1 || printf 'pocl-opencl-icd '
-    ls /usr/lib/*/libOpenCL.so.1 >/dev/null 2>&1 || [ -e /usr/lib64/libOpenCL.so.1 ] || printf 'ocl-icd-libopencl1 '
-    [ -e /usr/include/CL/cl_ext.h ] || printf 'opencl-headers '
-}
-
-# Without it, the tests of OpenCL are skipped.
-want_opencl() {
-    missing=$(missing_opencl)
-    [ -n "$missing" ] || return 0
-    # shellcheck disable=SC2086
-    if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || sudo -n true 2>/dev/null; } && (install_packages $missing); then
-        return 0
-    fi
-    say "    (going on without $missing: tests of OpenCL are skipped)"
-}
-
-# Twice, because what clang still needs may be known only once it is there.
+# need PURPOSE. Twice, because what clang still needs is known only once it is there.
 need() {
-    for _ in 1 2; do
-        packages=$(missing_packages "$1")
+    for try in 1 2 3; do
+        packages=$(missing_packages base "$1")
         [ -n "$packages" ] || return 0
+        [ $try -lt 3 ] || die "still missing after installing: $packages"
         # shellcheck disable=SC2086
         install_packages $packages
     done
+}
+
+# want PURPOSE WHAT: where it cannot be had, WHAT is left out.
+want() {
     packages=$(missing_packages "$1")
-    [ -z "$packages" ] || die "still missing after installing: $packages"
+    # shellcheck disable=SC2086
+    [ -z "$packages" ] || { can_install && (install_packages $packages); } || say "    (going on without $packages: $2)"
 }
 
 # A machine without a package manager can be given .deb files and wheels in .deb/; they are unpacked, not installed.
@@ -183,32 +88,17 @@ unpack_carried() {
     prefix=$root/$build/prefix
     if [ ! -e "$prefix/.done" ]; then
         mkdir -p "$prefix/bin" "$prefix/python"
-        for file in .deb/*.deb; do
-            [ ! -e "$file" ] || dpkg -x "$file" "$prefix"
-        done
-        for file in .deb/*.whl; do
-            [ ! -e "$file" ] || python3 -m zipfile -e "$file" "$prefix/python"
-        done
+        find .deb -name '*.deb' -exec dpkg -x {} "$prefix" \;
+        find .deb -name '*.whl' -exec python3 -m zipfile -e {} "$prefix/python" \;
         find "$prefix" -name '*.pc' -exec sed -i "s#=/usr#=$prefix/usr#" {} +
-        if [ -d "$prefix/python/mesonbuild" ]; then
-            printf '#!/bin/sh\nexec python3 -m mesonbuild.mesonmain "$@"\n' >"$prefix/bin/meson"
-            chmod +x "$prefix/bin/meson"
-        fi
+        printf '#!/bin/sh\nexec python3 -m mesonbuild.mesonmain "$@"\n' >"$prefix/bin/meson"
+        [ ! -d "$prefix/python/mesonbuild" ] || chmod +x "$prefix/bin/meson"
         : >"$prefix/.done"
     fi
     triplet=$(cc -dumpmachine)
     export PATH="$prefix/bin:$prefix/usr/bin:$PATH"
     export PKG_CONFIG_PATH="$prefix/usr/lib/$triplet/pkgconfig:$prefix/usr/share/pkgconfig:${PKG_CONFIG_PATH:-}"
-    export LD_LIBRARY_PATH="$prefix/usr/lib/$triplet:${LD_LIBRARY_PATH:-}"
-    export LIBRARY_PATH="$prefix/usr/lib/$triplet:${LIBRARY_PATH:-}"
+    export LD_LIBRARY_PATH="$prefix/usr/lib/$triplet:${LD_LIBRARY_PATH:-}" LIBRARY_PATH="$prefix/usr/lib/$triplet:${LIBRARY_PATH:-}"
     export C_INCLUDE_PATH="$prefix/usr/include:${C_INCLUDE_PATH:-}"
     export PYTHONPATH="$prefix/python:$prefix/usr/lib/python3/dist-packages:${PYTHONPATH:-}"
-}
-
-# What a machine without network lacks has to be carried there, in .deb/.
-need_for_gpu() {
-    packages=$(missing_packages gpu)
-    # Without a default route there is no network.
-    [ -z "$packages" ] || awk '$2 == "00000000" { found = 1 } END { exit !found }' /proc/net/route || die "missing, and no network to fetch it from: $packages"
-    need gpu
 }

@@ -63,6 +63,10 @@ fi
 # runs_from PREFIX: the command finds its library in the same prefix by itself, and no other that the system may have.
 runs_from() {
     "$1/bin/ferry" info --json >/dev/null
+    echo '[]' | "$1/bin/ferry" trace - | grep -q '^0 events' || {
+        echo "the command in $1 does not find its reports"
+        exit 1
+    }
     [ -n "$static" ] || ldd "$1/bin/ferry" | grep libferry | grep -q "$1/" || {
         echo "the command in $1 uses another library: $(ldd "$1/bin/ferry" | grep libferry)"
         exit 1

@@ -34,7 +34,7 @@
 
 static const char usage_text[] =
     "usage: pipeline [MIB] [--chunk KIB] [--folder DIR] [--direct]\n"
-    "  MIB        size of the file (4096)\n"
+    "  MIB        size of the file (512)\n"
     "  --chunk    size of a chunk (4096)\n"
     "  --folder   where input and output are made, and removed again (TMPDIR, else /tmp)\n"
     "  --direct   go around the page cache\n";
@@ -112,7 +112,7 @@ parse_arguments(int argc, char **argv, struct options *options)
     const char *folder = getenv("TMPDIR");
     uint64_t chunk = 4 * MIB;
     bool sized = false;
-    *options = (struct options){.bytes = 4096 * MIB, .folder = folder && *folder ? folder : "/tmp"};
+    *options = (struct options){.bytes = 512 * MIB, .folder = folder && *folder ? folder : "/tmp"};
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
         if (strcmp(argv[i], "--direct") == 0) { /* NOLINT(clang-analyzer-core.NonNullParamChecker): i < argc */

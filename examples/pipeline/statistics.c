@@ -223,7 +223,7 @@ run(const char *path, struct program *program)
     struct summary summary = {.least = 0};
     ferry_file_stats stats;
     ferry_transfer_stats moved;
-    const ferry_file_pipeline_options pipeline = {.input = path,
+    ferry_file_pipeline_options pipeline = {.input = path,
                                                   .element = ferry_float_element(),
                                                   .work = work_on_chunk,
                                                   .user = program,
@@ -231,6 +231,7 @@ run(const char *path, struct program *program)
                                                   .stats = &stats};
     ferry_status status;
     FERRY_TRY(status, fail, open_device(program));
+    pipeline.stream = ferry_context_stream(program->context, 1); /* of the first device, however many there are */
     FERRY_TRY(status, fail, ferry_file_pipeline(program->context, &pipeline));
     FERRY_TRY(status, fail, summarize(program, &summary));
     FERRY_TRY(status, fail, ferry_context_get_transfer_stats(program->context, &moved));

@@ -40,11 +40,12 @@ main(void)
     ferry_status status;
 
     FERRY_TRY(status, done, ferry_context_create(NULL, &context));
+    ferry_stream *stream = ferry_context_stream(context, 1); /* of the first device, however many there are */
     FERRY_TRY(status, done, ranges_kernels_create(context, &kernels));
     FERRY_TRY(status, done, ferry_float_create(context, COUNT, &options, &x));
-    FERRY_TRY(status, done, ranges_seed(&kernels, NULL, x));
+    FERRY_TRY(status, done, ranges_seed(&kernels, stream, x));
     FERRY_TRY(status, done, change_some(x));
-    FERRY_TRY(status, done, ranges_twice(&kernels, NULL, x)); /* copies CHANGED elements to the device */
+    FERRY_TRY(status, done, ranges_twice(&kernels, stream, x)); /* copies CHANGED elements to the device */
     FERRY_TRY(status, done, ferry_context_get_transfer_stats(context, &stats));
     printf("%llu bytes up, %llu bytes down\n", (unsigned long long)stats.upload.bytes, (unsigned long long)stats.download.bytes);
 done:

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/buffer/support.h"
-
 /* Tests zero_on_release of buffers and of pools. A secret is written, often by work that is still
  * queued, and its memory is released in each way that there is. The tests then take all idle memory
  * of the pool, as the next user would, and search it for the secret. */
+#include "tests/buffer/support.h"
 
 #define COUNT  20000
 #define BYTES  (COUNT * sizeof(int))

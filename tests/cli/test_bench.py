@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
 ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that does not exist
-MEMBERS = ["command", "schema", "version", "kind", "device", "cpu", "cores", "quick", "seconds", "units", "transfers", "clock_ns",
+MEMBERS = ["command", "schema", "version", "kind", "device", "cpu", "cores", "quick", "assertions", "seconds", "units", "transfers", "clock_ns",
            "allocations", "conversions", "scopes"]
 MEANS = ["by_hand_pageable", "by_hand_pinned", "ferry_pageable", "ferry_pinned"]
 LATENCY = ["samples", "p50", "p99", "p999", "max", "quantiles"]
@@ -74,6 +74,7 @@ def check_json(text, version, kind, pinned):
 def check_text(text, hand):
     """Every table has its heading, and each line as many figures as its heading has columns."""
     problems = expect((text.splitlines()[1] == f"By hand: {hand}.", text.splitlines()[1]), ("mean nothing" in text, "quick is not said"),
+                      (("There is no GPU in these figures" in text) == ("malloc() and memcpy()" == hand), "what the device is"),
                       (not re.search(r" $", text, re.M), "spaces at the end of a line"))
     for heading in HEADINGS:
         found = re.search(rf"^{re.escape(heading)} +(.*)\n((?:  .*\n| +\S.*\n)+)", text, re.M)

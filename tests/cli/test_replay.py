@@ -37,7 +37,7 @@ MEMBERS = {"command", "schema", "version", "log", "device", "limit_bytes", "allo
            "lost_frees", "threads", "streams", "peak_live_bytes", "peak_live_blocks", "left_blocks", "seconds", "clock_ns",
            "pool", "over_time"}
 POOL_MEMBERS = {"take", "give", "hits", "misses", "waits", "peak_given_bytes", "peak_reserved_bytes", "waste",
-                     "fragmentation", "failures_saved", "out_of_memory", "first_out_of_memory"}
+                     "fragmentation", "failures_saved", "out_of_memory", "out_of_memory_bytes", "first_out_of_memory"}
 SVG = "{http://www.w3.org/2000/svg}"
 
 

@@ -8,15 +8,23 @@ usage: test_trace.py COMMAND TRACED SCHEMA
 import json
 import os
 import pathlib
+import random
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent.parent / "cli" / "report"))
+import ferry_svg  # noqa: E402
+import ferry_trace  # noqa: E402
+import ferry_trace_report  # noqa: E402
 
 BYTES = 4096 * 4   # size of each small buffer of the program
 ROUNDS = 10
@@ -47,8 +55,8 @@ class Programs:
         return subprocess.run([self.command, "trace", *map(str, arguments)], cwd=self.folder, input=text, capture_output=True, text=True,
                               check=False)
 
-    def summary(self, path, *arguments):
-        done = self.trace("--json", *arguments, path)
+    def summary(self, *arguments):
+        done = self.trace("--json", "--top", 1000, *arguments)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -242,12 +250,17 @@ def buffer_of(summary, name):
     return found[0]
 
 
+def plain(moved):
+    """Counts and bytes by direction, without times."""
+    return {direction: {"count": figures["count"], "bytes": figures["bytes"]} for direction, figures in moved.items()}
+
+
 def check_known_summary(tap, programs, path):
     summary = programs.summary(path)
-    moved = buffer_of(summary, "pong")["moved"]
+    moved = plain(buffer_of(summary, "pong")["moved"])
     both = {"upload": {"count": ROUNDS, "bytes": ROUNDS * BYTES}, "download": {"count": ROUNDS, "bytes": ROUNDS * BYTES}}
     tap.case("bytes by buffer", expect((moved == both, str(moved)), (buffer_of(summary, "pong")["bytes"] == BYTES, "size")))
-    reasons = {r["reason"]: r["moved"] for r in summary["reasons"]}
+    reasons = {r["reason"]: plain(r["moved"]) for r in summary["reasons"]}
     # Each of the buffers needless, half, used, left, held and filled is updated on the device exactly once.
     tap.case("bytes by reason", expect(
         (reasons["update_device"] == {"upload": {"count": ROUNDS + 6, "bytes": (ROUNDS + 6) * BYTES}}, str(reasons)),
@@ -272,8 +285,8 @@ def check_known_summary(tap, programs, path):
                                               (summary["complete"] is True, "complete")))
     longest = summary["longest"]
     tap.case("the longest transfers", expect(
-        (len(longest) == 10, f"{len(longest)}"), ([e["ns"] for e in longest] == sorted((e["ns"] for e in longest), reverse=True), "order"),
-        (len(programs.summary(path, "--top", 3)["longest"]) == 3, "--top")))
+        (len(longest) > 10, f"{len(longest)}"), ([e["ns"] for e in longest] == sorted((e["ns"] for e in longest), reverse=True), "order"),
+        (longest[0]["trace"] == str(path), longest[0]["trace"])))
     held = [f for f in summary["overwritten_unread"] if f["buffer"] == "held"]
     tap.case("no verdict on held copies", expect((not held, str(held))))
 
@@ -281,8 +294,11 @@ def check_known_summary(tap, programs, path):
 def check_text(tap, programs, path):
     picture = programs.folder / "timeline.svg"
     done = programs.trace("--svg", picture, path)
-    words = ("By buffer", '"pong"', "10 round trips", "FERRY_OVERWRITE", '"needless"', "add_one")
-    tap.case("the summary as text", expect((done.returncode == 0, done.stderr), *((w in done.stdout, f"no {w}") for w in words[:5])))
+    words = ("By buffer", '"pong"', "GB/s", "FERRY_OVERWRITE", '"needless"')
+    tap.case("the summary as text", expect(
+        (done.returncode == 0, done.stderr), *((w in done.stdout, f"no {w}") for w in words),
+        (re.search(r'round trips +bytes +at byte\n +#1 "pong" +10 +16.00 KiB +0\n', done.stdout), "round trips"),
+        (not re.search(" $", done.stdout, re.M), "spaces at the end of a line")))
     root = xml.etree.ElementTree.parse(picture).getroot()
     texts = [t.text for t in root.iter(f"{SVG}text")]
     tap.case("the timeline", expect(
@@ -314,6 +330,125 @@ def check_foreign_texts(tap, programs):
         tap.case("texts of a foreign trace " + ("as JSON" if option else "as text"), problems)
 
 
+def lists_of(summary):
+    return {name: rows for name, rows in summary.items() if type(rows) is list}
+
+
+def check_lists(tap, programs, known):
+    """Temporaries are one row, and --top holds for every list."""
+    path = programs.folder / "temporaries.json"
+    done = programs.run("temporaries", path)
+    rows = [(b["name"], b["bytes"], b["count"], plain(b["moved"])["upload"]["count"]) for b in programs.summary(path)["buffers"]]
+    tap.case("temporaries are summed", expect((done.returncode == 0, done.stderr), (
+        sorted(rows) == [("", 4, 200, 200), ("", 8, 1, 1), ("scratch", 4, 50, 50)], str(rows))))
+    text = programs.trace(path).stdout
+    tap.case("temporaries as text", expect(("200 buffers without a name of 4 B" in text and '50 buffers "scratch" of 4 B' in text, text)))
+    whole = programs.summary(known)
+    for top in (0, 2):
+        lists, left_out = lists_of(programs.summary("--top", top, known)), programs.summary("--top", top, known)["left_out"]
+        tap.case(f"--top {top} holds for every list", expect(
+            (set(left_out) == set(lists) and len(lists) == 8, str(left_out)),
+            *((len(rows) == min(top, len(whole[name])) and len(rows) + left_out[name] == len(whole[name]), name) for name, rows in lists.items())))
+    text = programs.trace("--top", 2, known).stdout
+    parts = [part.splitlines() for part in text.split("\n\n")[2:]]
+    tap.case("--top as text", expect((len(parts) >= 5, text), *(
+        (sum(bool(re.match(r"  (?!and \d)\S", line)) for line in part) <= 2, "\n".join(part)) for part in parts)))
+
+
+def check_rates(tap, programs):
+    """Bytes through time, of transfers whose time the trace has."""
+    path = programs.folder / "rates.json"
+    whole = '{"ph":"X","cat":"transfer","name":"%s","pid":1,"tid":1,"ts":1,"dur":%d,"args":{"id":%d,"buffer":"b","reason":"copy","bytes":%d,"from":"host","to":"cuda:0"}}'
+    piece = '{"ph":"i","cat":"piece","name":"piece","pid":1,"tid":1,"ts":1,"s":"t","args":{"id":1,"buffer":"b","bytes":1000,"offset":0,"from":"host","to":"cuda:0"}}'
+    path.write_text("[\n" + ",\n".join([whole % ("upload", 100, 1, 1000000), whole % ("upload", 300, 1, 1000000), whole % ("fill", 0, 1, 50), piece]) + "]\n")
+    summary = programs.summary(path)
+    moved = buffer_of(summary, "b")["moved"]
+    tap.case("GB/s", expect(
+        (moved["upload"] == {"count": 3, "bytes": 2001000, "ns": 400000, "gb_per_s": 5.0}, str(moved)),
+        (moved["fill"]["gb_per_s"] is None, str(moved)), (summary["moved"]["upload"]["gb_per_s"] == 5.0, str(summary["moved"]))))
+    text = programs.trace(path).stdout
+    tap.case("GB/s as text", expect((re.search(r"^  #1 \"b\" +upload +3 +1.91 MiB +5.000\n +fill +1 +50 B +-$", text, re.M), text)))
+
+
+def check_ranks(tap, programs, known):
+    """Traces of several processes are one report."""
+    other = programs.folder / "known.json.rank1"
+    programs.run("known", other)
+    one, both = programs.summary(known), programs.summary(known, other)
+    pong = buffer_of(both, "pong")
+    tap.case("two ranks", expect(
+        (sorted(part["path"] for part in both["traces"]) == sorted(map(str, (known, other))), str(both["traces"])),
+        (both["events"] == sum(part["events"] for part in both["traces"]), "events"), (both["launches"] == 2 * one["launches"], "launches"),
+        (plain(both["moved"]) == {name: {key: 2 * value for key, value in figures.items()} for name, figures in plain(one["moved"]).items()}, "moved"),
+        (pong["count"] == 2 and pong["moved"]["upload"]["bytes"] == 2 * ROUNDS * BYTES, str(pong)),
+        ([(r["buffer"], r["round_trips"]) for r in both["round_trips"]] == [("pong", ROUNDS)] * 2, str(both["round_trips"])),
+        (sum(b["count"] for b in both["buffers"]) == 2 * sum(b["count"] for b in one["buffers"]), "buffers")))
+    picture = programs.folder / "ranks.svg"
+    done = programs.trace("--svg", picture, known, other)
+    texts = [t.text or "" for t in xml.etree.ElementTree.parse(picture).getroot().iter(f"{SVG}text")]
+    tap.case("two ranks as text and as a picture", expect(
+        ("events of 2 traces" in done.stdout and '2 buffers "pong"' in done.stdout, done.stdout), (f"\n  {other} " in done.stdout, "no row of the rank"),
+        (any(text.startswith("known.json.rank1: ") for text in texts) and any(text.startswith("known.json: ") for text in texts), str(texts))))
+    cut = programs.folder / "cut.json"
+    cut.write_text(known.read_text()[:-500])
+    both = programs.summary(known, cut)
+    tap.case("one of two traces is cut", expect((not both["complete"] and sorted(part["complete"] for part in both["traces"]) == [False, True], str(both["traces"])),
+                                                ("1 of them end early" in programs.trace(known, cut).stdout, "text")))
+
+
+def mutate(draw, data, others):
+    """Bytes of a trace that no program wrote."""
+    data = bytearray(data)
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(data) + 1)
+        how = draw.randrange(5)
+        if how == 0:
+            data[at:at + 1] = bytes([draw.randrange(256)])
+        elif how == 1:
+            del data[at:at + draw.randint(1, 40)]
+        elif how == 2:
+            data[at:at] = draw.choice([b"{", b"}", b"[", b"]", b'"', b",", b"\\u12", b"-", b"1e999", b"NaN", b"9" * 30, b"null", b"[" * 3000, b"\xff"])
+        elif how == 3:
+            other = draw.choice(others)
+            begin = draw.randrange(len(other) + 1)
+            data[at:at] = other[begin:begin + draw.randint(1, 300)]
+        else:
+            del data[at:]
+    return bytes(data)
+
+
+def check_lines(tap):
+    """Each event has its line, however the file is laid out."""
+    one = '{"ph":"i","cat":"use","name":"n","tid":1,"ts":1,"args":{"id":1}}'
+    for name, text in (("as Ferry writes it", f"[\n{one},\n{one},\n{one}\n]\n"), ("spread", f"[{one}\n\n,\n{one.replace(',', ',' + chr(10))},{one}]")):
+        found = [event.line for event in ferry_trace.Reader(text.encode())]
+        wanted = [2, 3, 4] if "Ferry" in name else [1, 4, 9]
+        tap.case(f"lines of events, {name}", expect((found == wanted, str(found))))
+
+
+def check_mutations(tap, seconds=2):
+    """Whatever a file holds, it is a report or a problem with its line."""
+    corpus = [path.read_bytes() for path in sorted(pathlib.Path(__file__).with_name("traces").iterdir())]
+    draw, problems, reports, ends = random.Random(42), [], 0, time.monotonic() + seconds
+    for count in range(3000):
+        data = corpus[count] if count < len(corpus) else mutate(draw, draw.choice(corpus), corpus)
+        if time.monotonic() > ends or problems:
+            break
+        summary = ferry_trace.Summary()
+        try:
+            summary.add("trace", data, keeps_marks=True)
+        except ferry_trace.Problem as problem:
+            if not 1 <= problem.line <= data.count(b"\n") + 1 or len(str(problem)) < 5:
+                problems.append(f"line {problem.line}: {problem}: {data[:200]}")
+            continue
+        report = ferry_trace_report.Report(summary, 5, 1)
+        text = "\n".join(ferry_trace_report.text_lines(report)) + json.dumps(ferry_trace_report.json_of(report), allow_nan=False)
+        text.encode("utf-8")
+        xml.etree.ElementTree.fromstring(ferry_svg.timeline(summary.parts).encode("utf-8"))
+        reports += 1
+    tap.case("traces that no program wrote", problems + expect((reports > 20, f"{reports} of {count} were traces")))
+
+
 # -- odd ends ---------------------------------------------------------------------------------------
 
 
@@ -329,13 +464,13 @@ def check_ends(tap, programs):
         (summary["complete"] is False, "not known to be cut"), (summary["events"] == len(events), f"{summary['events']} of {len(events)}"),
         (text.endswith(",\n"), "ends inside a line")))
     problems = []
-    for cut in list(range(0, 700)) + list(range(len(text) - 300, len(text))):
-        part = programs.folder / "cut.json"
-        if cut % 7 == 0:
-            part.write_text(text[:cut])
-            done = programs.trace(part)
-            if done.returncode != (1 if cut < 1 else 0):
-                problems.append(f"cut at {cut}: {done.returncode} {done.stderr}")
+    for cut in [*range(1, 700), *range(len(text) - 300, len(text), 29)]:
+        part = ferry_trace.Summary()
+        try:
+            part.add("cut.json", text[:cut].encode())
+        except ferry_trace.Problem as problem:
+            problems.append(f"cut at {cut}: line {problem.line}: {problem}")
+        problems += expect((part.parts[0].is_cut or problems, f"cut at {cut}: not known to be cut"))
     tap.case("traces that are cut anywhere", problems[:3])
     path = programs.folder / "exited.json"
     done = programs.run("exit", path)
@@ -410,13 +545,13 @@ def check_words(tap, programs, path):
     done = programs.trace("--help")
     tap.case("--help", expect((all(w in done.stdout for w in ("--json", "--svg", "--top", "--round-trips", "FERRY_TRACE")), done.stdout),
                               (done.returncode == 0, "exit status")))
-    for arguments in ([], [path, path], ["--top", "x", path], ["--top", "-1", path], ["--round-trips", "0", path], ["--nothing", path]):
+    for arguments in ([], ["--top", path], ["--top", "x", path], ["--top", "-1", path], ["--round-trips", "0", path], ["--nothing", path]):
         done = programs.trace(*arguments)
         tap.case("wrong use: " + (" ".join(getattr(w, "name", w) for w in arguments) or "no trace"), expect(
             (done.returncode == 2, f"exit status {done.returncode}"), (done.stdout == "", "something on standard output"),
             ("usage:" in done.stderr, "no usage")))
     wrong = {"": "empty", "{": "expected a trace", "[1]": "expected an event", '[{"ph":"X"}{': "',' or ']'", '[{"name":"x"}]': "phase",
-             '[{"ph":"Q"}]': "phase", '[{"ph":"i","ts":"1"}]': "number", '[{"ph":"i","ts":99999999999999999999}]': "2^62",
+             '[{"ph":"Q"}]': "phase", '[{"ph":"i","ts":"1"}]': "number", '[{"ph":"i","ts":99999999999999999999}]': "2^50",
              '[{"ph":"i","args":{"bytes":"1"}}]': "number", '[{"ph":"i","name":"\\q"}]': "escape", "[]x": "end of the file",
              '[{"ph":"i","ts":-1}]': "number"}
     for text, word in wrong.items():
@@ -445,6 +580,11 @@ def main():
         check_names(tap, programs)
         check_known_summary(tap, programs, path)
         check_text(tap, programs, path)
+        check_lists(tap, programs, path)
+        check_rates(tap, programs)
+        check_ranks(tap, programs, path)
+        check_lines(tap)
+        check_mutations(tap)
         check_foreign_texts(tap, programs)
         check_ends(tap, programs)
         check_files(tap, programs)

@@ -283,6 +283,23 @@ run_names(const char *path)
     return 0;
 }
 
+/* Uploads many short-lived buffers, as iterative solvers do: 200 without a name, 50 with the same
+ * one, and another one of twice the size. */
+static int
+run_temporaries(const char *path)
+{
+    ferry_context *context = create_context(path);
+    for (int i = 0; i < 251; i++) {
+        ferry_float_buffer buffer =
+            create_buffer(context, i < 201 ? NULL : "scratch", i == 100 ? 2 : 1);
+        overwrite_host(buffer);
+        read_device(buffer);
+        ferry_float_destroy(&buffer);
+    }
+    ferry_context_destroy(&context);
+    return 0;
+}
+
 /* Creates two contexts with the same trace file name, which the environment may supply. */
 static int
 run_contexts(const char *path)
@@ -478,10 +495,11 @@ main(int argc, char **argv)
     static const struct {
         const char *how;
         int (*run)(const char *path);
-    } ways[] = {{"known", run_known},         {"contexts", run_contexts}, {"abort", run_abort},
-                {"exit", run_exit},           {"fork", run_fork},         {"refused", run_refused},
-                {"full", run_full},           {"callback", run_callback}, {"pipe", run_pipe},
-                {"pipe-exit", run_pipe_exit}, {"names", run_names}};
+    } ways[] = {
+        {"known", run_known},         {"contexts", run_contexts}, {"abort", run_abort},
+        {"exit", run_exit},           {"fork", run_fork},         {"refused", run_refused},
+        {"full", run_full},           {"callback", run_callback}, {"pipe", run_pipe},
+        {"pipe-exit", run_pipe_exit}, {"names", run_names},       {"temporaries", run_temporaries}};
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++)
         if (!strcmp(argv[1], ways[i].how))
             return ways[i].run(argc > 2 ? argv[2] : NULL);

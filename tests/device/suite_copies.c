@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks copies and fills through the device table, on each kind of device. */
 #include "tests/device/suite.h"
 #include "tests/support/copy_slots.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks memory of the device table: allocation, alignment, registration and managed memory. */
 #include "tests/device/suite.h"
 #include "tests/support/copy_slots.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks the order of device work: streams, events, host functions and waits. */
 #include "tests/device/suite.h"
 #include "tests/support/copy_slots.h"
 

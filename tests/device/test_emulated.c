@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests what the emulated device guarantees beyond the contract in src/device/device.h. It checks
+ * arguments, limits its memory, and makes copies take as long as an emulated link would. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,9 +14,6 @@
 #include "src/device/emulated/emulated.h"
 #include "tests/support/copy_slots.h"
 #include "tests/support/lazy.h"
-
-/* Tests what the emulated device guarantees beyond the contract in src/device/device.h. It checks
- * arguments, limits its memory, and makes copies take as long as an emulated link would. */
 
 #define MEBIBYTE ((size_t)1 << 20)
 

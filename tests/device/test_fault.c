@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the fault injection by which other tests make device calls fail. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +10,6 @@
 
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
-
-/* Tests the fault injection by which other tests make device calls fail. */
 
 static ferryi_device *devices[FERRYI_DEVICES_MAX];
 static int count;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests that the lazy device performs only the work that a call waits for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,8 +10,6 @@
 
 #include "tests/support/copy_slots.h"
 #include "tests/support/lazy.h"
-
-/* Tests that the lazy device performs only the work that a call waits for. */
 
 enum { BYTES = 4096 };
 

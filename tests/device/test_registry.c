@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests how a list of devices is opened: what it may name, what is absent, and what the default
+ * is. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

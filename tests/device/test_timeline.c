@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Tests timelines. A timeline represents a stream, and a sync point marks a use of memory on it.
+ * When the stream is destroyed, the timeline is retired, and its number can be reused. The tests
+ * replace functions of the device. The replacements take sync points in the middle of a driver
+ * call, as a second thread could do.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,13 +13,6 @@
 #include <cmocka.h>
 
 #include "src/stream/timeline.h"
-
-/*
- * Tests timelines. A timeline represents a stream, and a sync point marks a use of memory on it.
- * When the stream is destroyed, the timeline is retired, and its number can be reused. The tests
- * replace functions of the device. The replacements take sync points in the middle of a driver
- * call, as a second thread could do.
- */
 
 struct scene {
     ferryi_device *devices[FERRYI_DEVICES_MAX];

@@ -54,6 +54,23 @@ def check_changed(root, folder):
         yield "a picture without records is not reported"
 
 
+def check_lines(root, folder):
+    """The committed records are as bench/run.py writes them: one in each line, behind the environment with its commit."""
+    sys.path.insert(0, str(root / "bench"))
+    sys.dont_write_bytecode = True
+    import run as bench_run
+    for path in sorted((root / "bench" / "results").glob("*.json")):
+        records = json.loads(path.read_text(encoding="utf-8"))
+        bench_run.write_records(folder / "written.json", records)
+        if (folder / "written.json").read_bytes() != path.read_bytes() or len(path.read_text(encoding="utf-8").splitlines()) != len(records) + 2:
+            yield f"{path.name}: not one record in each line"
+        if records[0]["bench"] != "environment" or not re.fullmatch("[0-9a-f]{8}", records[0].get("commit", "")):
+            yield f"{path.name}: its first line names no commit"
+    found = bench_run.commit()
+    if found is not None and not re.fullmatch(r"[0-9a-f]{8,}\+?", found):
+        yield f"the commit is {found}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     tap = Tap()
@@ -63,6 +80,7 @@ def main():
     tap.case("the page shows pictures", [] if len(shown) >= 4 else [str(shown)])
     tap.case("pictures", list(check_pictures(root)))
     with tempfile.TemporaryDirectory() as folder:
+        tap.case("records are lines", list(check_lines(root, pathlib.Path(folder))))
         tap.case("changes of records", list(check_changed(root, pathlib.Path(folder))))
     return tap.end()
 

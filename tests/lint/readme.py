@@ -52,10 +52,10 @@ def generate_kernels(document, generator, folder):
 
 
 def run_program(program, launcher, device, expected, driver):
-    """The problems; None when the program has found no device to run on, or the loader has not found a library."""
+    """The problems; None when the program skips itself, or the loader has not found a library."""
     environment = {**os.environ, "FERRY_DEVICE": device, **({"FERRY_CUDA_LIBRARY": driver} if driver else {})} if device else None
     done = subprocess.run([*launcher, program], env=environment, capture_output=True, text=True, check=False)
-    if not device and (done.returncode == 77 or (done.returncode == 127 and "shared libraries" in done.stderr)):
+    if done.returncode == 77 or (not device and (done.returncode == 127 and "shared libraries" in done.stderr)):
         return None
     if done.returncode:
         return [f"exit status {done.returncode}", *done.stdout.splitlines(), *done.stderr.splitlines()]
@@ -86,17 +86,17 @@ def main():
     programs = [(text, output) for text, output in re.findall(PROGRAM % language, document, re.S | re.M) if "main(" in text]
     tap = Tap()
     tap.case("there is a program", [] if programs else [f"no ```{language} block with a main()"])
-    for number, (text, output) in enumerate(programs, 1):
-        calls_driver = "#include <cuda.h>" in text
-        if calls_driver and not given.driver:
-            tap.skip(f"program {number}", "<cuda.h> is not installed")
-            continue
-        devices = ("cuda",) if calls_driver else (None,) if given.found else ("host", "emulated", "emulated:2")
-        with tempfile.TemporaryDirectory() as folder:
-            problems = generate_kernels(document, given.generator, folder) if given.generator else []
-            program, more = compile_program(text, folder, [*libraries, given.driver] if calls_driver else libraries, [*given.includes, folder], compiler, language,
-                                            not given.compile_only)
-            problems += more
+    with tempfile.TemporaryDirectory() as folder:
+        generated = generate_kernels(document, given.generator, folder) if given.generator else []
+        for number, (text, output) in enumerate(programs, 1):
+            calls_driver = "#include <cuda.h>" in text
+            if calls_driver and not given.driver:
+                tap.skip(f"program {number}", "<cuda.h> is not installed")
+                continue
+            devices = ("cuda",) if calls_driver else (None,) if given.found else ("host", "emulated", "emulated:2")
+            program, problems = compile_program(text, folder, [*libraries, given.driver] if calls_driver else libraries,
+                                                [*given.includes, folder], compiler, language, not given.compile_only)
+            problems += generated
             tap.case(f"program {number} compiles", problems)
             for device in () if problems or given.compile_only else devices:
                 name = f"program {number} on {device or 'the device found'}"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Checks what happens to the library when a process, one of its threads, or the CUDA driver ends.
+ * Each test case runs this program again as a child process that really calls exit().
+ */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -7,11 +11,6 @@
 
 #include "tests/support/copies.h"
 #include "tests/support/fakecuda.h"
-
-/*
- * Checks what happens to the library when a process, one of its threads, or the CUDA driver ends.
- * Each test case runs this program again as a child process that really calls exit().
- */
 
 #define COUNT         100000
 #define HANGS_AFTER_S 20

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Checks programs that fork. In the child, calls on objects of the parent must fail at once with a
+ * message. The child may destroy these objects, and may create new contexts. Nothing that the child
+ * does may affect the parent.
+ */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -8,12 +13,6 @@
 #include "src/base/sanitizer.h"
 #include "tests/support/copies.h"
 #include "tests/support/exchange.h"
-
-/*
- * Checks programs that fork. In the child, calls on objects of the parent must fail at once with a
- * message. The child may destroy these objects, and may create new contexts. Nothing that the child
- * does may affect the parent.
- */
 
 #define COUNT         4096
 #define HANGS_AFTER_S 20

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks very large numbers of buffers, segments and contexts. The environment variable
+ * FERRY_LONG=1 selects the full numbers. Without it the numbers are divided by 10 to 100. */
 #include "tests/buffer/support.h"
 
 #include <stdio.h>
@@ -8,9 +10,6 @@
 #include "src/base/sanitizer.h"
 #include "tests/support/copies.h"
 #include "tests/support/heap.h"
-
-/* Checks very large numbers of buffers, segments and contexts. The environment variable
- * FERRY_LONG=1 selects the full numbers. Without it the numbers are divided by 10 to 100. */
 
 #define IDLE_BYTES 256 /* maximum heap bytes of one idle buffer in a context with one device */
 /* maximum number of heap bytes by which each further device enlarges an idle buffer */

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Sends many signals to threads that wait and copy. The test's signal handler is installed without
+ * SA_RESTART. No library call may fail, return early or hang. */
 #include "tests/buffer/support.h"
 #include "tests/support/copies.h"
 
@@ -6,9 +8,6 @@
 #include <sys/prctl.h>
 #include <sys/time.h>
 #include <unistd.h>
-
-/* Sends many signals to threads that wait and copy. The test's signal handler is installed without
- * SA_RESTART. No library call may fail, return early or hang. */
 
 #define COUNT 300000
 

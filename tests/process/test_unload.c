@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks a program that loads the library, uses it in a thread, and closes it while this thread is
+ * running. The thread must then end without a fault. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -13,9 +15,6 @@
 
 #include <ferry/context.h>
 #include <ferry/pool.h>
-
-/* Checks a program that loads the library, uses it in a thread, and closes it while this thread is
- * running. The thread must then end without a fault. */
 
 static const char *library_name;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels, streams and events."""
+"""Kernels, streams and events of the Python package: launches, values, images and failures."""
 
 import ctypes
 import gc

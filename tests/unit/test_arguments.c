@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests what the arguments of a launch become: ranges of buffers, values that are copied, and
+ * grids. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks that a copy loop copies all bytes and does not write beyond the target, for any alignment
+ * of source and target. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +16,6 @@
 #define MOST  (300 * KIB)
 #define GUARD 0xA5
 
-/* Checks that a copy loop copies all bytes and does not write beyond the target, for any alignment
- * of source and target. */
 static void
 check(enum ferryi_copy_loop loop, const unsigned char *source, unsigned char *room, size_t bytes,
       size_t from, size_t to)

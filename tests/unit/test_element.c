@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests descriptions of elements: their identity, what is refused, and the copies that the library
+ * keeps. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

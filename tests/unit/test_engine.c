@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the engine that moves bytes between places: sizes, chunks, directions, fills and counts. */
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the threads that fill and drain chunks of the staging ring beside the caller. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Host functions that run parts on the host threads of the context. Each test runs with one thread,
+ * and with more threads than the machine has processors, on the host device and on an emulated one.
+ */
 #include <dirent.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -25,13 +29,8 @@
 
 #define FAILS(call, status) assert_int_equal((call), (status))
 
-/*
- * Host functions that run parts on the host threads of the context. Each test runs with one thread,
- * and with more threads than the machine has processors, on the host device and on an emulated one.
- */
-
-#define COUNT 10007
-#define GRAIN 16
+#define COUNT               10007
+#define GRAIN               16
 
 static ferry_element double_element = {.name = "double",
                                        .c_type = "double",

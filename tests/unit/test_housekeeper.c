@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the thread that trims pools while the program makes no call. The tests wait for what the
+ * thread does, and never for a time. A thread that does nothing makes them run into the limit of
+ * the test program. */
 #include <dirent.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,10 +24,6 @@
 
 #include "src/base/base.h"
 #include "src/base/sanitizer.h"
-
-/* Tests the thread that trims pools while the program makes no call. The tests wait for what the
- * thread does, and never for a time. A thread that does nothing makes them run into the limit of
- * the test program. */
 
 #define OK(call) assert_int_equal(call, FERRY_OK)
 #define MIB      ((size_t)1 << 20)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests how the source of a kernel is compiled: targets, options, entry points, images and
+ * messages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

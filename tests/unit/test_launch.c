@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests launches of kernels that are host functions: what they move, what they refuse, and what a
+ * failure loses. */
 #include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>

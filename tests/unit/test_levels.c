@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the levels of a copy plan: rows that depend on each other are in different ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests which device memory the library reports through NVTX: a slab of a pool as a heap, and an
+ * allocated block as a region. The variable NVTX_INJECTION64_PATH names a test library that
+ * receives the reports. */
 #include "tests/unit/pool_backend.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 
 #include "tests/support/nvtx_tool.h"
-
-/* Tests which device memory the library reports through NVTX: a slab of a pool as a heap, and an
- * allocated block as a region. The variable NVTX_INJECTION64_PATH names a test library that
- * receives the reports. */
 
 enum { HELD = 64, STEPS = 20000 };
 

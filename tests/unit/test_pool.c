@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests what a pool allocates and frees: reuse, sizes, alignment, the limit, trims and statistics.
+ */
 #include "tests/unit/pool_backend.h"
 
 #include "src/stream/stream.h"

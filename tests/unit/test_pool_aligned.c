@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests blocks for which the program requests an alignment. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,8 +13,6 @@
 #include <ferry/context.h>
 #include <ferry/pool.h>
 #include <ferry/stream.h>
-
-/* Tests blocks for which the program requests an alignment. */
 
 #define MIB  ((size_t)1 << 20)
 #define MOST (4 * MIB)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the compaction of a pool, during which the owner of the pool's blocks moves some of them.
+ */
 #include "tests/unit/pool_backend.h"
 
 #include <pthread.h>
@@ -6,9 +8,6 @@
 
 #include "src/pool/magazine.h"
 #include "tests/support/short_memory.h"
-
-/* Tests the compaction of a pool, during which the owner of the pool's blocks moves some of them.
- */
 
 enum { HELD = 256 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the magazines of threads, from which a pool serves a hit without a lock. */
 #include "tests/unit/pool_backend.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests what a failed allocation says: which callback returned what, which option limits the
+ * memory, what holds the memory, and that the figures explain the failure. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +18,6 @@
 
 #include "src/base/base.h"
 #include "tests/support/kept_log.h"
-
-/* Tests what a failed allocation says: which callback returned what, which option limits the
- * memory, what holds the memory, and that the figures explain the failure. */
 
 #define KIB     ((size_t)1 << 10)
 #define MIB     ((size_t)1 << 20)

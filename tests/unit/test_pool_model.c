@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/pool_backend.h"
-
-#include "src/pool/slab.h"
-
 /*
  * Makes random calls on a pool and compares the pool with a model, which is a list of the allocated
  * blocks. Allocated blocks must not overlap, and must be aligned and large enough. The pool's
  * statistics, its lists and the counts of the memory backend must agree with the model.
  */
+#include "tests/unit/pool_backend.h"
+
+#include "src/pool/slab.h"
 
 enum { HELD = 128 };
 

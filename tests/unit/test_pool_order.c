@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the order of blocks and streams: a block is used again only behind its last use. */
 #include "tests/unit/pool_backend.h"
 
 #include "src/pool/magazine.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests pools that get their memory from an allocator of the program. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,8 +19,6 @@
 
 #include "src/pool/pool.h"
 #include "tests/support/kept_log.h"
-
-/* Tests pools that get their memory from an allocator of the program. */
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)

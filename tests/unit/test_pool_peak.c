@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <semaphore.h>
-
-#include "tests/unit/pool_backend.h"
-
 /* Tests the recorded peak of a pool's live bytes, which are the bytes of its allocated blocks. The
  * pool compares it with the present number when it grows, when its statistics are read, and at
  * intervals in between. */
+#include <semaphore.h>
+
+#include "tests/unit/pool_backend.h"
 
 #define CROWD 4
 #define LARGE (10 * MIB)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/pool_backend.h"
-
 /* Tests how a pool splits and merges blocks in slabs, and how it finds large blocks by size. */
+#include "tests/unit/pool_backend.h"
 
 /* -- pieces of slabs --------------------------------------------------------------------------- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/pool_backend.h"
-
 /* Tests the options of a pool that limit how much idle memory the pool keeps. */
+#include "tests/unit/pool_backend.h"
 
 #define MS UINT64_C(1000000)
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests what a pool does when memory is short: the steps that make room, their order, and the
+ * message. */
 #include "tests/unit/pool_backend.h"
 
 /* -- the steps, counted ------------------------------------------------------------------------ */

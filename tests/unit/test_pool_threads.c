@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests pools that several threads use at the same time. */
 #include <errno.h>
 #include <sched.h>
 #include <sys/prctl.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests call sites, which name the place in the program that called a public function. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

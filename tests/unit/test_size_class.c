@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks that the size class of a request is the smallest class that fits. Also checks the limit on
+ * the bytes that a class may waste. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,8 +13,6 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
-/* Checks that the size class of a request is the smallest class that fits. Also checks the limit on
- * the bytes that a class may waste. */
 static void
 check_size(size_t bytes)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests the names of statuses, and the messages that failures leave. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
