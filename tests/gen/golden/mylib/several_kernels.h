@@ -269,6 +269,20 @@ mylib_several_atomic_min_int32_(int32_t *at_, int32_t value_)
         ;
 }
 
+/* A reduction combines its elements in parts, which the threads of the host run, and then the results of the parts in
+ * their order. */
+enum { MYLIB_SEVERAL_H_PARTS = 256 };
+
+/* Returns the number of elements of a part. It depends on the number of elements alone, and so do the bits of the
+ * result. */
+static inline size_t
+mylib_several_grain_(size_t count_)
+{
+    const size_t least_ = 16384;
+
+    return count_ / MYLIB_SEVERAL_H_PARTS < least_ ? least_ : (count_ / MYLIB_SEVERAL_H_PARTS + 16) / 16 * 16;
+}
+
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
 MYLIB_SEVERAL_H_LOOPS size_t
 mylib_several_near_(size_t at_, int step_, size_t end_)
@@ -559,21 +573,27 @@ mylib_scale_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_dot on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_dot_run(void **values_)
+/* What mylib_dot computes of some of its elements. */
+typedef struct mylib_dot_partial_ {
+    double value;
+} mylib_dot_partial_;
+
+/* Runs mylib_dot on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_dot_partial_
+mylib_dot_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
     const double *y = *(double **)values_[1];
-    double *const partial_ = *(double **)values_[2];
     const size_t n_ = *(const size_t *)values_[3];
+    mylib_dot_partial_ partial_;
     double sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(x[i] * y[i]);
@@ -581,7 +601,7 @@ mylib_dot_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(x[i] * y[i]);
         (void)i;
@@ -593,7 +613,58 @@ mylib_dot_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_dot share. */
+typedef struct mylib_dot_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_dot_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_dot_parts_;
+
+static inline ferry_status
+mylib_dot_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_dot_parts_ *const parts_ = (mylib_dot_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_dot_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_dot, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_dot_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[3];
+    mylib_dot_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_dot_part_, &parts_);
+    else
+        do {
+            (void)mylib_dot_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    }
+    **(double **)values_[2] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_dot on the host, for all elements. */
+static inline void
+mylib_dot_run(void **values_)
+{
+    (void)mylib_dot_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -617,8 +688,7 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &partial_;
     values_[3] = &n_;
-    mylib_dot_run(values_);
-    return FERRY_OK;
+    return mylib_dot_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -635,20 +705,26 @@ mylib_dot_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_total on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_total_run(void **values_)
+/* What mylib_total computes of some of its elements. */
+typedef struct mylib_total_partial_ {
+    float value;
+} mylib_total_partial_;
+
+/* Runs mylib_total on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_total_partial_
+mylib_total_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
-    float *const partial_ = *(float **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_total_partial_ partial_;
     float sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const float v_ = (float)(x[i]);
@@ -656,7 +732,7 @@ mylib_total_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const float v_ = (float)(x[i]);
         (void)i;
@@ -668,7 +744,58 @@ mylib_total_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_total share. */
+typedef struct mylib_total_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_total_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_total_parts_;
+
+static inline ferry_status
+mylib_total_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_total_parts_ *const parts_ = (mylib_total_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_total_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_total, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_total_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[2];
+    mylib_total_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_total_part_, &parts_);
+    else
+        do {
+            (void)mylib_total_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    }
+    **(float **)values_[1] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_total on the host, for all elements. */
+static inline void
+mylib_total_run(void **values_)
+{
+    (void)mylib_total_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -690,8 +817,7 @@ mylib_total_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
-    mylib_total_run(values_);
-    return FERRY_OK;
+    return mylib_total_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -708,20 +834,26 @@ mylib_total_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_longest on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_longest_run(void **values_)
+/* What mylib_longest computes of some of its elements. */
+typedef struct mylib_longest_partial_ {
+    float value;
+} mylib_longest_partial_;
+
+/* Runs mylib_longest on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_longest_partial_
+mylib_longest_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
-    float *const partial_ = *(float **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_longest_partial_ partial_;
     float sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = -INFINITY;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const float v_ = (float)(points[i].x * points[i].x);
@@ -729,7 +861,7 @@ mylib_longest_run(void **values_)
             sums_[k_] = v_ > sums_[k_] || v_ != v_ ? v_ : sums_[k_];
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const float v_ = (float)(points[i].x * points[i].x);
         (void)i;
@@ -741,7 +873,58 @@ mylib_longest_run(void **values_)
             sums_[k_] = v_ > sums_[k_] || v_ != v_ ? v_ : sums_[k_];
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_longest share. */
+typedef struct mylib_longest_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_longest_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_longest_parts_;
+
+static inline ferry_status
+mylib_longest_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_longest_parts_ *const parts_ = (mylib_longest_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_longest_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_longest, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_longest_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[2];
+    mylib_longest_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_longest_part_, &parts_);
+    else
+        do {
+            (void)mylib_longest_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = parts_.partials[at_].value > parts_.partials[0].value || parts_.partials[at_].value != parts_.partials[at_].value ? parts_.partials[at_].value : parts_.partials[0].value;
+    }
+    **(float **)values_[1] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_longest on the host, for all elements. */
+static inline void
+mylib_longest_run(void **values_)
+{
+    (void)mylib_longest_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -763,8 +946,7 @@ mylib_longest_on_host(const ferry_call *call_, void *user_)
     values_[0] = &points;
     values_[1] = &partial_;
     values_[2] = &n_;
-    mylib_longest_run(values_);
-    return FERRY_OK;
+    return mylib_longest_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -781,20 +963,26 @@ mylib_longest_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_least on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_least_run(void **values_)
+/* What mylib_least computes of some of its elements. */
+typedef struct mylib_least_partial_ {
+    int16_t value;
+} mylib_least_partial_;
+
+/* Runs mylib_least on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_least_partial_
+mylib_least_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int16_t *x = *(int16_t **)values_[0];
-    int16_t *const partial_ = *(int16_t **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_least_partial_ partial_;
     int16_t sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 32767;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const int16_t v_ = (int16_t)(x[i]);
@@ -802,7 +990,7 @@ mylib_least_run(void **values_)
             sums_[k_] = (int16_t)(v_ < sums_[k_] ? v_ : sums_[k_]);
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const int16_t v_ = (int16_t)(x[i]);
         (void)i;
@@ -814,7 +1002,58 @@ mylib_least_run(void **values_)
             sums_[k_] = (int16_t)(v_ < sums_[k_] ? v_ : sums_[k_]);
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_least share. */
+typedef struct mylib_least_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_least_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_least_parts_;
+
+static inline ferry_status
+mylib_least_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_least_parts_ *const parts_ = (mylib_least_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_least_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_least, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_least_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[2];
+    mylib_least_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_least_part_, &parts_);
+    else
+        do {
+            (void)mylib_least_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = (int16_t)(parts_.partials[at_].value < parts_.partials[0].value ? parts_.partials[at_].value : parts_.partials[0].value);
+    }
+    **(int16_t **)values_[1] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_least on the host, for all elements. */
+static inline void
+mylib_least_run(void **values_)
+{
+    (void)mylib_least_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -836,8 +1075,7 @@ mylib_least_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
-    mylib_least_run(values_);
-    return FERRY_OK;
+    return mylib_least_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -854,21 +1092,27 @@ mylib_least_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_count_above on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_count_above_run(void **values_)
+/* What mylib_count_above computes of some of its elements. */
+typedef struct mylib_count_above_partial_ {
+    uint64_t value;
+} mylib_count_above_partial_;
+
+/* Runs mylib_count_above on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_count_above_partial_
+mylib_count_above_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
     const float limit = *(const float *)values_[1];
-    uint64_t *const partial_ = *(uint64_t **)values_[2];
     const size_t n_ = *(const size_t *)values_[3];
+    mylib_count_above_partial_ partial_;
     uint64_t sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const uint64_t v_ = (uint64_t)(x[i] > limit ? 1 : 0);
@@ -876,7 +1120,7 @@ mylib_count_above_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const uint64_t v_ = (uint64_t)(x[i] > limit ? 1 : 0);
         (void)i;
@@ -888,7 +1132,58 @@ mylib_count_above_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_count_above share. */
+typedef struct mylib_count_above_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_count_above_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_count_above_parts_;
+
+static inline ferry_status
+mylib_count_above_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_count_above_parts_ *const parts_ = (mylib_count_above_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_count_above_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_count_above, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_count_above_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[3];
+    mylib_count_above_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_count_above_part_, &parts_);
+    else
+        do {
+            (void)mylib_count_above_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    }
+    **(uint64_t **)values_[2] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_count_above on the host, for all elements. */
+static inline void
+mylib_count_above_run(void **values_)
+{
+    (void)mylib_count_above_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -912,8 +1207,7 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
     values_[1] = &limit;
     values_[2] = &partial_;
     values_[3] = &n_;
-    mylib_count_above_run(values_);
-    return FERRY_OK;
+    return mylib_count_above_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -1034,20 +1328,26 @@ mylib_move_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_norm on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_norm_run(void **values_)
+/* What mylib_norm computes of some of its elements. */
+typedef struct mylib_norm_partial_ {
+    double value;
+} mylib_norm_partial_;
+
+/* Runs mylib_norm on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_norm_partial_
+mylib_norm_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
-    double *const partial_ = *(double **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_norm_partial_ partial_;
     double sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(mylib_several_square_(x[i]));
@@ -1055,7 +1355,7 @@ mylib_norm_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(mylib_several_square_(x[i]));
         (void)i;
@@ -1067,7 +1367,58 @@ mylib_norm_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_norm share. */
+typedef struct mylib_norm_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_norm_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_norm_parts_;
+
+static inline ferry_status
+mylib_norm_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_norm_parts_ *const parts_ = (mylib_norm_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_norm_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_norm, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_norm_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[2];
+    mylib_norm_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_norm_part_, &parts_);
+    else
+        do {
+            (void)mylib_norm_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    }
+    **(double **)values_[1] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_norm on the host, for all elements. */
+static inline void
+mylib_norm_run(void **values_)
+{
+    (void)mylib_norm_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1089,8 +1440,7 @@ mylib_norm_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
-    mylib_norm_run(values_);
-    return FERRY_OK;
+    return mylib_norm_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -1443,23 +1793,29 @@ mylib_scatter_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_row_sum on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_row_sum_run(void **values_)
+/* What mylib_row_sum computes of some of its elements. */
+typedef struct mylib_row_sum_partial_ {
+    double value;
+} mylib_row_sum_partial_;
+
+/* Runs mylib_row_sum on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_row_sum_partial_
+mylib_row_sum_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
     const uint64_t *begin_one_ = *(uint64_t **)values_[1];
     const double *weight = *(double **)values_[2];
     const uint64_t begin = begin_one_[0];
-    double *const partial_ = *(double **)values_[3];
     const size_t n_ = *(const size_t *)values_[4];
+    mylib_row_sum_partial_ partial_;
     double sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(weight[i] * x[begin + i]);
@@ -1467,7 +1823,7 @@ mylib_row_sum_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(weight[i] * x[begin + i]);
         (void)i;
@@ -1479,7 +1835,58 @@ mylib_row_sum_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_row_sum share. */
+typedef struct mylib_row_sum_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_row_sum_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_row_sum_parts_;
+
+static inline ferry_status
+mylib_row_sum_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_row_sum_parts_ *const parts_ = (mylib_row_sum_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_row_sum_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_row_sum, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_row_sum_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[4];
+    mylib_row_sum_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_row_sum_part_, &parts_);
+    else
+        do {
+            (void)mylib_row_sum_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    }
+    **(double **)values_[3] = parts_.partials[0].value;
+    return FERRY_OK;
+}
+
+/* Runs mylib_row_sum on the host, for all elements. */
+static inline void
+mylib_row_sum_run(void **values_)
+{
+    (void)mylib_row_sum_run_parts_(FERRY_NULL, values_);
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1505,8 +1912,7 @@ mylib_row_sum_on_host(const ferry_call *call_, void *user_)
     values_[2] = &weight;
     values_[3] = &partial_;
     values_[4] = &n_;
-    mylib_row_sum_run(values_);
-    return FERRY_OK;
+    return mylib_row_sum_run_parts_(call_, values_);
 }
 
 static inline ferry_status
@@ -1601,9 +2007,16 @@ mylib_smooth_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_step on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_step_run(void **values_)
+/* What mylib_step computes of some of its elements. */
+typedef struct mylib_step_partial_ {
+    double rr;
+    double largest;
+    uint64_t many;
+} mylib_step_partial_;
+
+/* Runs mylib_step on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_step_partial_
+mylib_step_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *alpha_one_ = *(double **)values_[0];
@@ -1612,21 +2025,20 @@ mylib_step_run(void **values_)
     const double *p = *(double **)values_[3];
     const double *w = *(double **)values_[4];
     const double alpha = alpha_one_[0];
-    double *const rr_out_ = *(double **)values_[6];
-    double *const largest_out_ = *(double **)values_[7];
-    uint64_t *const many_out_ = *(uint64_t **)values_[8];
     const size_t n_ = *(const size_t *)values_[9];
+    mylib_step_partial_ partial_;
     double rr_sums_[16];
     double largest_sums_[16];
     uint64_t many_sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++) {
         rr_sums_[k_] = 0;
         largest_sums_[k_] = -(double)INFINITY;
         many_sums_[k_] = 0;
     }
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         MYLIB_SEVERAL_H_INDEPENDENT
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1646,7 +2058,7 @@ mylib_step_run(void **values_)
             many_sums_[k_] = many_sums_[k_] + many_value_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         double rr_value_;
         double largest_value_;
@@ -1673,9 +2085,64 @@ mylib_step_run(void **values_)
             many_sums_[k_] = many_sums_[k_] + many_value_;
         }
     }
-    rr_out_[0] = rr_sums_[0];
-    largest_out_[0] = largest_sums_[0];
-    many_out_[0] = many_sums_[0];
+    partial_.rr = rr_sums_[0];
+    partial_.largest = largest_sums_[0];
+    partial_.many = many_sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_step share. */
+typedef struct mylib_step_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_step_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_step_parts_;
+
+static inline ferry_status
+mylib_step_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_step_parts_ *const parts_ = (mylib_step_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_step_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_step, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_step_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[9];
+    mylib_step_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_step_part_, &parts_);
+    else
+        do {
+            (void)mylib_step_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].rr = parts_.partials[0].rr + parts_.partials[at_].rr;
+        parts_.partials[0].largest = parts_.partials[at_].largest > parts_.partials[0].largest || parts_.partials[at_].largest != parts_.partials[at_].largest ? parts_.partials[at_].largest : parts_.partials[0].largest;
+        parts_.partials[0].many = parts_.partials[0].many + parts_.partials[at_].many;
+    }
+    **(double **)values_[6] = parts_.partials[0].rr;
+    **(double **)values_[7] = parts_.partials[0].largest;
+    **(uint64_t **)values_[8] = parts_.partials[0].many;
+    return FERRY_OK;
+}
+
+/* Runs mylib_step on the host, for all elements. */
+static inline void
+mylib_step_run(void **values_)
+{
+    (void)mylib_step_run_parts_(FERRY_NULL, values_);
 }
 
 static inline ferry_status
@@ -1704,32 +2171,37 @@ mylib_step_on_host(const ferry_call *call_, void *user_)
     values_[7] = &largest_out_;
     values_[8] = &many_out_;
     values_[9] = &n_;
-    mylib_step_run(values_);
-    return FERRY_OK;
+    return mylib_step_run_parts_(call_, values_);
 }
 
-/* Runs mylib_extent on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_extent_run(void **values_)
+/* What mylib_extent computes of some of its elements. */
+typedef struct mylib_extent_partial_ {
+    int16_t least;
+    int16_t most;
+    int64_t total;
+} mylib_extent_partial_;
+
+/* Runs mylib_extent on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_extent_partial_
+mylib_extent_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int16_t *x = *(int16_t **)values_[0];
-    int16_t *const least_out_ = *(int16_t **)values_[2];
-    int16_t *const most_out_ = *(int16_t **)values_[3];
-    int64_t *const total_out_ = *(int64_t **)values_[4];
     const size_t n_ = *(const size_t *)values_[5];
     const size_t x_count_ = *(const size_t *)values_[6];
+    mylib_extent_partial_ partial_;
     int16_t least_sums_[16];
     int16_t most_sums_[16];
     int64_t total_sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++) {
         least_sums_[k_] = 32767;
         most_sums_[k_] = -32767 - 1;
         total_sums_[k_] = 0;
     }
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         MYLIB_SEVERAL_H_INDEPENDENT
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1746,7 +2218,7 @@ mylib_extent_run(void **values_)
             total_sums_[k_] = total_sums_[k_] + total_value_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         int16_t least_value_;
         int16_t most_value_;
@@ -1770,9 +2242,64 @@ mylib_extent_run(void **values_)
             total_sums_[k_] = total_sums_[k_] + total_value_;
         }
     }
-    least_out_[0] = least_sums_[0];
-    most_out_[0] = most_sums_[0];
-    total_out_[0] = total_sums_[0];
+    partial_.least = least_sums_[0];
+    partial_.most = most_sums_[0];
+    partial_.total = total_sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_extent share. */
+typedef struct mylib_extent_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_extent_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_extent_parts_;
+
+static inline ferry_status
+mylib_extent_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_extent_parts_ *const parts_ = (mylib_extent_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_extent_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Runs all parts of mylib_extent, on the threads of `call_` unless it is NULL, and combines their results in order. */
+static inline ferry_status
+mylib_extent_run_parts_(const ferry_call *call_, void **values_)
+{
+    const size_t n_ = *(const size_t *)values_[5];
+    mylib_extent_parts_ parts_;
+    ferry_status status_ = FERRY_OK;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(n_);
+    if (call_ != FERRY_NULL && n_ > parts_.grain)
+        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_extent_part_, &parts_);
+    else
+        do {
+            (void)mylib_extent_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
+            at_ += parts_.grain;
+        } while (at_ < n_);
+    if (status_ != FERRY_OK)
+        return status_;
+    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
+        parts_.partials[0].least = (int16_t)(parts_.partials[at_].least < parts_.partials[0].least ? parts_.partials[at_].least : parts_.partials[0].least);
+        parts_.partials[0].most = (int16_t)(parts_.partials[at_].most > parts_.partials[0].most ? parts_.partials[at_].most : parts_.partials[0].most);
+        parts_.partials[0].total = parts_.partials[0].total + parts_.partials[at_].total;
+    }
+    **(int16_t **)values_[2] = parts_.partials[0].least;
+    **(int16_t **)values_[3] = parts_.partials[0].most;
+    **(int64_t **)values_[4] = parts_.partials[0].total;
+    return FERRY_OK;
+}
+
+/* Runs mylib_extent on the host, for all elements. */
+static inline void
+mylib_extent_run(void **values_)
+{
+    (void)mylib_extent_run_parts_(FERRY_NULL, values_);
 }
 
 static inline ferry_status
@@ -1795,8 +2322,7 @@ mylib_extent_on_host(const ferry_call *call_, void *user_)
     values_[4] = &total_out_;
     values_[5] = &n_;
     values_[6] = &x_count_;
-    mylib_extent_run(values_);
-    return FERRY_OK;
+    return mylib_extent_run_parts_(call_, values_);
 }
 
 /* Runs mylib_tally on the host, for the elements [first_, end_). `values_` has the address of each argument. */
