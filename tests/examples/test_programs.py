@@ -20,9 +20,15 @@ def gradients(output):
     return {"start": 1, "multiply": iterations, "advance": iterations, "turn": iterations}
 
 
+def graph(output):
+    levels = int(re.search(r" (\d+) levels", output)[1])
+    return {"reach": levels, "advance": levels + 1}
+
+
 # How many times a run launches each kernel; arguments of further runs; arguments that are refused.
 LAUNCHES, RUNS, REFUSED = {
     "gradients": (gradients, (["2"], ["33"], ["150"]), (["1"], ["x"], ["4", "4"], ["-4"])),
+    "graph": (graph, (["1"], ["2", "1"], ["1000", "1"], ["30000", "40"]), (["0"], ["x"], ["5", "0"], ["5", "5", "5"])),
 }[NAME]
 
 
