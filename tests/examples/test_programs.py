@@ -30,11 +30,16 @@ def qubits(output):
     return {"mix": count, "turn": count * (count - 1) // 2, "swap": count // 2, "chance": count}
 
 
+def sharpen(_):
+    return {"edges": 1, "compare": 1}
+
+
 # How many times a run launches each kernel; arguments of further runs; arguments that are refused.
 LAUNCHES, RUNS, REFUSED = {
     "gradients": (gradients, (["2"], ["33"], ["150"]), (["1"], ["x"], ["4", "4"], ["-4"])),
     "graph": (graph, (["1"], ["2", "1"], ["1000", "1"], ["30000", "40"]), (["0"], ["x"], ["5", "0"], ["5", "5", "5"])),
     "qubits": (qubits, (["1", "0"], ["2"], ["5", "31"], ["16", "12345"]), (["0"], ["x"], ["3", "8"], ["33"], ["3", "1", "1"])),
+    "sharpen": (sharpen, (["1", "1"], ["1", "50"], ["50", "1"], ["601", "800"]), (["0", "4"], ["4"], ["x", "4"], ["4", "4", "4"])),
 }[NAME]
 
 
