@@ -25,6 +25,10 @@ def graph(output):
     return {"reach": levels, "advance": levels + 1}
 
 
+def gases(_):
+    return {"trace": 1}
+
+
 def qubits(output):
     count = int(re.search(r"^(\d+) qubits", output, re.M)[1])
     return {"mix": count, "turn": count * (count - 1) // 2, "swap": count // 2, "chance": count}
@@ -38,6 +42,7 @@ def sharpen(_):
 LAUNCHES, RUNS, REFUSED = {
     "gradients": (gradients, (["2"], ["33"], ["150"]), (["1"], ["x"], ["4", "4"], ["-4"])),
     "graph": (graph, (["1"], ["2", "1"], ["1000", "1"], ["30000", "40"]), (["0"], ["x"], ["5", "0"], ["5", "5", "5"])),
+    "gases": (gases, (["2", "1"], ["3", "16384"], ["5000", "40001"]), (["1"], ["x"], ["5", "0"], ["5", "5", "5"])),
     "qubits": (qubits, (["1", "0"], ["2"], ["5", "31"], ["16", "12345"]), (["0"], ["x"], ["3", "8"], ["33"], ["3", "1", "1"])),
     "sharpen": (sharpen, (["1", "1"], ["1", "50"], ["50", "1"], ["601", "800"]), (["0", "4"], ["4"], ["x", "4"], ["4", "4", "4"])),
 }[NAME]
