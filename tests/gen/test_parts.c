@@ -13,6 +13,7 @@
 #include <ferry/ferry.h>
 
 #include "mylib/several_kernels.h"
+#include "parts_kernels.h"
 #include "src/kernel/host_threads.h"
 #include "src/stream/shell.h"
 #include "tests/support/status.h"
@@ -227,6 +228,74 @@ test_nan_of_any_part(void **state)
     }
 }
 
+enum { KEYS = 5 };
+
+/* What the kernels that write a common array leave in it. */
+struct written {
+    int counts[KEYS];
+    double sums[KEYS];
+    parts_tally_results tally;
+    parts_collect_results collect;
+};
+
+static void
+run_writers(unsigned thread_count, const int *keys, size_t count, struct written *out)
+{
+    char tuning[32];
+    parts_kernels kernels;
+    ferry_context *context;
+    ferry_int_buffer k, tallies;
+    ferry_double_buffer x, sums;
+    snprintf(tuning, sizeof(tuning), "host.threads=%u", thread_count);
+    const ferry_context_options options = {.devices = "host", .tuning = tuning};
+    OK(ferry_context_create(&options, &context));
+    OK(parts_kernels_create(context, &kernels));
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    OK(ferry_int_create_from(context, count, keys, NULL, &k));
+    OK(ferry_double_create_from(context, count, numbers, NULL, &x));
+    OK(ferry_int_create(context, KEYS, NULL, &tallies));
+    OK(ferry_double_create(context, KEYS, NULL, &sums));
+    OK(parts_collect(&kernels, stream, k, x, sums, &out->collect));
+    /* A sum of floating point depends on the order, so no other thread takes part. */
+    assert_int_equal(ferryi_host_threads_started(context->host_threads), 0);
+    OK(parts_tally(&kernels, stream, k, tallies, &out->tally));
+    assert_int_equal(ferryi_host_threads_started(context->host_threads), thread_count - 1);
+    OK(ferry_int_copy_to(tallies, 0, KEYS, out->counts, NULL));
+    OK(ferry_double_copy_to(sums, 0, KEYS, out->sums, NULL));
+    ferry_double_destroy(&sums);
+    ferry_int_destroy(&tallies);
+    ferry_double_destroy(&x);
+    ferry_int_destroy(&k);
+    parts_kernels_destroy(&kernels);
+    ferry_context_destroy(&context);
+}
+
+/* Elements that change a common array do so as in a loop: at once if they are integers, in order if
+ * they are not. */
+static void
+test_writers_of_a_common_array(void **state)
+{
+    (void)state;
+    enum { COUNT = 7 * 16384 + 5 };
+    static int keys[COUNT];
+    struct written expected = {.collect = {.most = -INFINITY}}, found;
+    for (size_t i = 0; i < COUNT; i++) {
+        keys[i] = (int)((uint16_t)small[i] % KEYS);
+        expected.counts[keys[i]]++;
+        expected.sums[keys[i]] += numbers[i];
+        expected.tally.total += keys[i];
+        expected.collect.most = fmax(expected.collect.most, numbers[i]);
+    }
+    for (size_t t = 0; t < sizeof(threads) / sizeof(*threads); t++) {
+        memset(&found, 0, sizeof(found));
+        run_writers(threads[t], keys, COUNT, &found);
+        assert_memory_equal(found.counts, expected.counts, sizeof(expected.counts));
+        assert_memory_equal(found.sums, expected.sums, sizeof(expected.sums));
+        assert_int_equal(found.tally.total, expected.tally.total);
+        assert_true(found.collect.most == expected.collect.most);
+    }
+}
+
 int
 main(void)
 {
@@ -234,6 +303,7 @@ main(void)
         cmocka_unit_test(test_bits_do_not_depend_on_threads),
         cmocka_unit_test(test_run_has_the_same_bits),
         cmocka_unit_test(test_nan_of_any_part),
+        cmocka_unit_test(test_writers_of_a_common_array),
     };
     return cmocka_run_group_tests(tests, create_inputs, free_inputs);
 }
