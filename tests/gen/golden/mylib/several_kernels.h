@@ -633,38 +633,49 @@ mylib_dot_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_dot, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_dot_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_dot_combine_(mylib_dot_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[3];
-    mylib_dot_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_dot_part_, &parts_);
-    else
-        do {
-            (void)mylib_dot_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
     }
-    **(double **)values_[2] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(double **)parts_->values[2] = parts_->partials[0].value;
 }
 
-/* Runs mylib_dot on the host, for all elements. */
+/* Runs mylib_dot on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_dot_run(void **values_)
 {
-    (void)mylib_dot_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_dot_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_dot_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_dot_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_dot_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_dot_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_dot_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_dot_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -688,7 +699,10 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &partial_;
     values_[3] = &n_;
-    return mylib_dot_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_dot_run_parallel_(call_, values_);
+    mylib_dot_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -764,38 +778,49 @@ mylib_total_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_total, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_total_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_total_combine_(mylib_total_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[2];
-    mylib_total_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_total_part_, &parts_);
-    else
-        do {
-            (void)mylib_total_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
     }
-    **(float **)values_[1] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(float **)parts_->values[1] = parts_->partials[0].value;
 }
 
-/* Runs mylib_total on the host, for all elements. */
+/* Runs mylib_total on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_total_run(void **values_)
 {
-    (void)mylib_total_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_total_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_total_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_total_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_total_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_total_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_total_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_total_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -817,7 +842,10 @@ mylib_total_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
-    return mylib_total_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_total_run_parallel_(call_, values_);
+    mylib_total_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -893,38 +921,49 @@ mylib_longest_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_longest, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_longest_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_longest_combine_(mylib_longest_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[2];
-    mylib_longest_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_longest_part_, &parts_);
-    else
-        do {
-            (void)mylib_longest_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = parts_.partials[at_].value > parts_.partials[0].value || parts_.partials[at_].value != parts_.partials[at_].value ? parts_.partials[at_].value : parts_.partials[0].value;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[at_].value > parts_->partials[0].value || parts_->partials[at_].value != parts_->partials[at_].value ? parts_->partials[at_].value : parts_->partials[0].value;
     }
-    **(float **)values_[1] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(float **)parts_->values[1] = parts_->partials[0].value;
 }
 
-/* Runs mylib_longest on the host, for all elements. */
+/* Runs mylib_longest on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_longest_run(void **values_)
 {
-    (void)mylib_longest_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_longest_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_longest_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_longest_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_longest_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_longest_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_longest_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_longest_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -946,7 +985,10 @@ mylib_longest_on_host(const ferry_call *call_, void *user_)
     values_[0] = &points;
     values_[1] = &partial_;
     values_[2] = &n_;
-    return mylib_longest_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_longest_run_parallel_(call_, values_);
+    mylib_longest_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1022,38 +1064,49 @@ mylib_least_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_least, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_least_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_least_combine_(mylib_least_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[2];
-    mylib_least_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_least_part_, &parts_);
-    else
-        do {
-            (void)mylib_least_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = (int16_t)(parts_.partials[at_].value < parts_.partials[0].value ? parts_.partials[at_].value : parts_.partials[0].value);
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = (int16_t)(parts_->partials[at_].value < parts_->partials[0].value ? parts_->partials[at_].value : parts_->partials[0].value);
     }
-    **(int16_t **)values_[1] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(int16_t **)parts_->values[1] = parts_->partials[0].value;
 }
 
-/* Runs mylib_least on the host, for all elements. */
+/* Runs mylib_least on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_least_run(void **values_)
 {
-    (void)mylib_least_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_least_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_least_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_least_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_least_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_least_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_least_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_least_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1075,7 +1128,10 @@ mylib_least_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
-    return mylib_least_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_least_run_parallel_(call_, values_);
+    mylib_least_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1152,38 +1208,49 @@ mylib_count_above_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_count_above, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_count_above_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_count_above_combine_(mylib_count_above_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[3];
-    mylib_count_above_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_count_above_part_, &parts_);
-    else
-        do {
-            (void)mylib_count_above_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
     }
-    **(uint64_t **)values_[2] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(uint64_t **)parts_->values[2] = parts_->partials[0].value;
 }
 
-/* Runs mylib_count_above on the host, for all elements. */
+/* Runs mylib_count_above on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_count_above_run(void **values_)
 {
-    (void)mylib_count_above_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_count_above_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_count_above_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_count_above_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_count_above_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_count_above_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_count_above_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_count_above_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1207,7 +1274,10 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
     values_[1] = &limit;
     values_[2] = &partial_;
     values_[3] = &n_;
-    return mylib_count_above_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_count_above_run_parallel_(call_, values_);
+    mylib_count_above_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1387,38 +1457,49 @@ mylib_norm_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_norm, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_norm_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_norm_combine_(mylib_norm_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[2];
-    mylib_norm_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_norm_part_, &parts_);
-    else
-        do {
-            (void)mylib_norm_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
     }
-    **(double **)values_[1] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(double **)parts_->values[1] = parts_->partials[0].value;
 }
 
-/* Runs mylib_norm on the host, for all elements. */
+/* Runs mylib_norm on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_norm_run(void **values_)
 {
-    (void)mylib_norm_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_norm_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_norm_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_norm_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_norm_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_norm_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_norm_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_norm_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1440,7 +1521,10 @@ mylib_norm_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
-    return mylib_norm_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_norm_run_parallel_(call_, values_);
+    mylib_norm_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1855,38 +1939,49 @@ mylib_row_sum_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_row_sum, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_row_sum_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_row_sum_combine_(mylib_row_sum_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[4];
-    mylib_row_sum_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_row_sum_part_, &parts_);
-    else
-        do {
-            (void)mylib_row_sum_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].value = parts_.partials[0].value + parts_.partials[at_].value;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
     }
-    **(double **)values_[3] = parts_.partials[0].value;
-    return FERRY_OK;
+    **(double **)parts_->values[3] = parts_->partials[0].value;
 }
 
-/* Runs mylib_row_sum on the host, for all elements. */
+/* Runs mylib_row_sum on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_row_sum_run(void **values_)
 {
-    (void)mylib_row_sum_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[4];
+    mylib_row_sum_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_row_sum_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_row_sum_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_row_sum_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[4];
+    mylib_row_sum_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_row_sum_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_row_sum_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1912,7 +2007,10 @@ mylib_row_sum_on_host(const ferry_call *call_, void *user_)
     values_[2] = &weight;
     values_[3] = &partial_;
     values_[4] = &n_;
-    return mylib_row_sum_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_row_sum_run_parallel_(call_, values_);
+    mylib_row_sum_run(values_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -2107,42 +2205,53 @@ mylib_step_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_step, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_step_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_step_combine_(mylib_step_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[9];
-    mylib_step_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_step_part_, &parts_);
-    else
-        do {
-            (void)mylib_step_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].rr = parts_.partials[0].rr + parts_.partials[at_].rr;
-        parts_.partials[0].largest = parts_.partials[at_].largest > parts_.partials[0].largest || parts_.partials[at_].largest != parts_.partials[at_].largest ? parts_.partials[at_].largest : parts_.partials[0].largest;
-        parts_.partials[0].many = parts_.partials[0].many + parts_.partials[at_].many;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].rr = parts_->partials[0].rr + parts_->partials[at_].rr;
+        parts_->partials[0].largest = parts_->partials[at_].largest > parts_->partials[0].largest || parts_->partials[at_].largest != parts_->partials[at_].largest ? parts_->partials[at_].largest : parts_->partials[0].largest;
+        parts_->partials[0].many = parts_->partials[0].many + parts_->partials[at_].many;
     }
-    **(double **)values_[6] = parts_.partials[0].rr;
-    **(double **)values_[7] = parts_.partials[0].largest;
-    **(uint64_t **)values_[8] = parts_.partials[0].many;
-    return FERRY_OK;
+    **(double **)parts_->values[6] = parts_->partials[0].rr;
+    **(double **)parts_->values[7] = parts_->partials[0].largest;
+    **(uint64_t **)parts_->values[8] = parts_->partials[0].many;
 }
 
-/* Runs mylib_step on the host, for all elements. */
+/* Runs mylib_step on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_step_run(void **values_)
 {
-    (void)mylib_step_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[9];
+    mylib_step_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_step_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_step_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_step_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[9];
+    mylib_step_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_step_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_step_combine_(&parts_, end_);
+    return status_;
 }
 
 static inline ferry_status
@@ -2171,7 +2280,10 @@ mylib_step_on_host(const ferry_call *call_, void *user_)
     values_[7] = &largest_out_;
     values_[8] = &many_out_;
     values_[9] = &n_;
-    return mylib_step_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_step_run_parallel_(call_, values_);
+    mylib_step_run(values_);
+    return FERRY_OK;
 }
 
 /* What mylib_extent computes of some of its elements. */
@@ -2264,42 +2376,53 @@ mylib_extent_part_(size_t first_, size_t count_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs all parts of mylib_extent, on the threads of `call_` unless it is NULL, and combines their results in order. */
-static inline ferry_status
-mylib_extent_run_parts_(const ferry_call *call_, void **values_)
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_extent_combine_(mylib_extent_parts_ *parts_, size_t end_)
 {
-    const size_t n_ = *(const size_t *)values_[5];
-    mylib_extent_parts_ parts_;
-    ferry_status status_ = FERRY_OK;
-    size_t at_ = 0;
+    size_t at_;
 
-    parts_.values = values_;
-    parts_.grain = mylib_several_grain_(n_);
-    if (call_ != FERRY_NULL && n_ > parts_.grain)
-        status_ = ferry_call_parallel(call_, n_, parts_.grain, mylib_extent_part_, &parts_);
-    else
-        do {
-            (void)mylib_extent_part_(at_, n_ - at_ < parts_.grain ? n_ - at_ : parts_.grain, &parts_);
-            at_ += parts_.grain;
-        } while (at_ < n_);
-    if (status_ != FERRY_OK)
-        return status_;
-    for (at_ = 1; at_ * parts_.grain < n_; at_++) {
-        parts_.partials[0].least = (int16_t)(parts_.partials[at_].least < parts_.partials[0].least ? parts_.partials[at_].least : parts_.partials[0].least);
-        parts_.partials[0].most = (int16_t)(parts_.partials[at_].most > parts_.partials[0].most ? parts_.partials[at_].most : parts_.partials[0].most);
-        parts_.partials[0].total = parts_.partials[0].total + parts_.partials[at_].total;
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].least = (int16_t)(parts_->partials[at_].least < parts_->partials[0].least ? parts_->partials[at_].least : parts_->partials[0].least);
+        parts_->partials[0].most = (int16_t)(parts_->partials[at_].most > parts_->partials[0].most ? parts_->partials[at_].most : parts_->partials[0].most);
+        parts_->partials[0].total = parts_->partials[0].total + parts_->partials[at_].total;
     }
-    **(int16_t **)values_[2] = parts_.partials[0].least;
-    **(int16_t **)values_[3] = parts_.partials[0].most;
-    **(int64_t **)values_[4] = parts_.partials[0].total;
-    return FERRY_OK;
+    **(int16_t **)parts_->values[2] = parts_->partials[0].least;
+    **(int16_t **)parts_->values[3] = parts_->partials[0].most;
+    **(int64_t **)parts_->values[4] = parts_->partials[0].total;
 }
 
-/* Runs mylib_extent on the host, for all elements. */
+/* Runs mylib_extent on the host, for all elements. Calls no function of Ferry. */
 static inline void
 mylib_extent_run(void **values_)
 {
-    (void)mylib_extent_run_parts_(FERRY_NULL, values_);
+    const size_t end_ = *(const size_t *)values_[5];
+    mylib_extent_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    do {
+        (void)mylib_extent_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_extent_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_extent_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[5];
+    mylib_extent_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_extent_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_extent_combine_(&parts_, end_);
+    return status_;
 }
 
 static inline ferry_status
@@ -2322,7 +2445,10 @@ mylib_extent_on_host(const ferry_call *call_, void *user_)
     values_[4] = &total_out_;
     values_[5] = &n_;
     values_[6] = &x_count_;
-    return mylib_extent_run_parts_(call_, values_);
+    if (n_ > 16384)
+        return mylib_extent_run_parallel_(call_, values_);
+    mylib_extent_run(values_);
+    return FERRY_OK;
 }
 
 /* Runs mylib_tally on the host, for the elements [first_, end_). `values_` has the address of each argument. */
