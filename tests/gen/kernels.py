@@ -346,7 +346,7 @@ def made(folder):
 
 def depfile_case(tap, folder):
     text = (folder / "several.d").read_text()
-    wanted = [SEVERAL, TYPES / "vec3.json", TYPES / "large.json", ROOT / "templates" / "kernels.h.j2", ROOT / "gen" / "ferry_kernels.py"]
+    wanted = [SEVERAL, TYPES / "vec3.json", TYPES / "large.json", ROOT / "templates" / "kernels.h.j2", ROOT / "gen" / "ferry_kernels.py", ROOT / "gen" / "ferry_check.py"]
     paths = {os.path.realpath(path) for path in text.replace("\\\n", " ").split()}
     tap.case("the depfile names what was read", [f"no {path}" for path in wanted if str(path) not in paths])
 
@@ -501,7 +501,7 @@ NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atanh": "a
 
 def function_cases(tap, folder, folders, compiler):
     """The error of every supported function, in float and double, is at most 2 units in the last place."""
-    from ferry_kernels import ARITY
+    from ferry_names import ARITY
     kernels = []
     for name, arity in ARITY.items():
         for end, c_type in (("f", "float"), ("", "double")):
