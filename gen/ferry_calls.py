@@ -2,13 +2,14 @@
 """What texts of kernels call: functions of C, atomic operations, and functions that the file writes."""
 
 from ferry_dialect import CUDA, OPENCL, indented
-from ferry_names import ARITY, WIDENED
+from ferry_names import CALLED, WIDENED
 from ferry_opencl import exact_value
 from ferry_parameter import Reduced
 
 
-def is_exact(name):
-    return name in ARITY or name[-1] == "f" and name[:-1] in ARITY
+def is_wrapped(name):
+    """Whether texts call a function of C by another name, so that every language calls the same one."""
+    return name in CALLED or name[-1] == "f" and name[:-1] in CALLED
 
 
 class Helper:
@@ -17,10 +18,10 @@ class Helper:
     def __init__(self, sym, name):
         self.name = name
         self.called = f"{sym}_{name}_"
-        is_float = name not in ARITY
+        is_float = name not in CALLED
         base = name[:-1] if is_float else name
         c_type = "float" if is_float else "double"
-        letters = "xyz"[:ARITY[base]]
+        letters = "xyz"[:CALLED[base]]
         declared, given = ", ".join(f"{c_type} {letter}" for letter in letters), ", ".join(letters)
         wide = ", ".join(f"(double){letter}" for letter in letters)
         computed = f"(float){base}({wide})" if is_float and base in WIDENED else f"{name}({given})"
@@ -96,20 +97,28 @@ class Atomic:
 class Function:
     """A function that the file writes, for its kernels and its later functions."""
 
-    def __init__(self, owner, name, result, parameters, text):
+    def __init__(self, owner, name, result, parameters, text, is_inexact):
         self.name = name
+        self.is_inexact = is_inexact
         self.text = text
         self.called = f"{owner.sym}_{name}_"
         self.helpers = owner.helpers_of(text)  # which it calls
         self.structs = [element for element in (result, *(parameter.element for parameter in parameters)) if element.is_struct]
         self.is_root = False
         self.is_written = True
-        declared = ", ".join(parameter.declared(parameter.host_type) for parameter in parameters) or "void"
+        declared = ", ".join(self._declared(parameters, lambda one: one.declared(one.host_type), "size_t")) or "void"
         self.host_head = f"{result.c_type}\n{self.called}({declared})"
         self.host_body = indented(owner.spelled(text, owner.host_constants), 4)
         self.owner = owner
         self.result = result
         self.parameters = parameters
+
+    def _declared(self, parameters, declared, size):
+        """The parameters. After an array whose length the text uses, its length follows."""
+        for parameter in parameters:
+            yield declared(parameter)
+            if parameter.name in self.text.counted:
+                yield f"{size} {parameter.count_name}"
 
     def in_cuda(self):
         return self._in(CUDA, self.owner.spelled(self.text, self.owner.cuda_constants))
@@ -119,5 +128,6 @@ class Function:
         return self._in(OPENCL, self.owner.opencl_spelled(self.text))
 
     def _in(self, dialect, body):
-        declared = ", ".join(f"{dialect.value(parameter.element)} {parameter.name}" for parameter in self.parameters)
+        declared = ", ".join(self._declared(self.parameters, lambda one: one.declared_in(dialect) if one.is_array else f"{dialect.value(one.element)} {one.name}",
+                                            dialect.size))
         return f"{dialect.function} {dialect.value(self.result)}\n{self.called}({declared})\n{{\n{indented(body, 4)}}}\n"

@@ -5,7 +5,7 @@ import os
 import re
 
 from ferry_c import TYPE_WORDS, CodeError, called_names, parse_expression, tokens, with_names
-from ferry_calls import Function, is_exact
+from ferry_calls import Function, is_wrapped
 from ferry_dialect import LIMITS
 from ferry_kernel import LANGUAGES, Kernel
 from ferry_names import (ARITY, CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS, SHARED_NAMES, VECTOR_TYPE)
@@ -13,8 +13,8 @@ from ferry_parameter import ACCESSES, Parameter, Reduced
 from ferry_rules import BUILT_IN, INDICES, Text, check_words
 from ferry_types import BUILTIN_DIR, RESERVED, Checker, builtin_names, load, nearest
 
-FUNCTION_KEYS = ("name", "returns", "parameters", "body")
-KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "results", "stencil", "count", "fast", "options", "comment")
+FUNCTION_KEYS = ("name", "returns", "parameters", "body", "inexact")
+KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "results", "stencil", "count", "fast", "inexact", "options", "comment")
 RESULT_KEYS = ("name", "value", "sum", "min", "max")
 WORDS = ("whole", "one")  # between the access and the type
 REDUCTIONS = ("sum", "min", "max")
@@ -48,6 +48,39 @@ class KernelChecker(Checker):
             found[element.name] = found[element.c_type] = element
         return found
 
+    def typedefs(self, owner, chosen):
+        """The element of each typedef of the file. `chosen` are those of the command line, which replace the file's."""
+        given = self.value("typedefs", dict, "an object of names and types") if "typedefs" in self.data else {}
+        for name in chosen:
+            if name not in given:
+                self.fail("typedefs", f"has no '{name}', which '--typedef {name}={chosen[name]}' names; {nearest(name, given)}expected one of its names")
+        found = {}
+        for name, c_type in given.items():
+            where = f"typedefs.{name}"
+            if not re.fullmatch(r"[A-Za-z]\w*", name):
+                self.fail(where, f"is called '{name}'; expected a C identifier that begins with a letter")
+            self.check_free_name(where, name, owner)
+            self.check_unused_name(where, name)
+            c_type = chosen.get(name, c_type)
+            if type(c_type) is not str:
+                self.fail(where, f"is {c_type!r}; expected the name of a type, such as 'double'")
+            found[name] = self.element(where, c_type, owner)
+        return found
+
+    def check_unused_name(self, where, name):
+        """Refuses a name that has a meaning in every text."""
+        if name in ("i", "n", *BUILT_IN) or is_wrapped(name) or name in REFUSED or name in SHARED_FUNCTIONS:
+            self.fail(where, f"is called '{name}', which has a meaning in every text; expected another name")
+
+    def enumerators(self, owner):
+        """The value of each enumerator of the headers of `types`, as it stands in the texts."""
+        found = {}
+        for element in dict.fromkeys(owner.types.values()):
+            for name, value in element.enumerators.items():
+                if found.setdefault(name, f"({value})") != f"({value})":
+                    self.fail("types", f"{element.source} has the enumerator '{name}' with another value than an earlier file; expected one value")
+        return found
+
     def functions(self, owner):
         self.function_elements = []
         if "functions" not in self.data:
@@ -56,32 +89,34 @@ class KernelChecker(Checker):
         names = [entry.get("name") for entry in entries]
         for index, entry in enumerate(entries):
             where = f"functions[{index}]."
-            self.keys(entry, where, FUNCTION_KEYS, FUNCTION_KEYS)
+            self.keys(entry, where, FUNCTION_KEYS, FUNCTION_KEYS[:4])
             name = self.function_name(entry, where, owner)
             parameters = self.parameters(entry, where, owner, "function")
             for at, parameter in enumerate(parameters):
-                if parameter.is_buffer:
-                    self.fail(f"{where}parameters[{at}]", f"is an array; expected 'TYPE NAME', a value, such as '{parameter.element.c_type} "
-                              f"{parameter.name}'")
+                if parameter.is_buffer and (not parameter.whole or parameter.access == "overwrite"):
+                    typed = f"{parameter.element.c_type} {parameter.name}"
+                    self.fail(f"{where}parameters[{at}]", f"is '{entry['parameters'][at]}'; expected 'read whole {typed}' or 'update whole {typed}' for an "
+                              f"array, or '{typed}' for a value")
             result = self.element(where + "returns", self.text("returns", "the type of the result", entry, where), owner)
-            body = self.code("body", entry, where, "the statements of the function")
+            is_inexact = self.option("inexact", entry, where)
+            body = self.code("body", entry, where, "the statements of the function", is_inexact)
             if not body.rstrip().endswith((";", "}")):
                 self.fail(where + "body", "does not end with ';'; expected statements such as 'return x * x;'")
-            text = self.checked(where + "body", body, "function", parameters, owner)
+            text = self.checked(where + "body", body, "function", parameters, owner, is_inexact)
             for called in called_names(body):
                 if called in names[index:] and called not in text.locals:
                     self.fail(where + "body", f"calls '{called}', which is not listed above; expected calls of earlier functions")
             self.function_elements += [result, *(parameter.element for parameter in parameters)]
             if not any(token.text == "return" for token in tokens(body)):
                 self.fail(where + "body", "holds no 'return'; expected one, with the value of the function")
-            owner.functions[name] = Function(owner, name, result, parameters, text)
+            owner.functions[name] = Function(owner, name, result, parameters, text, is_inexact)
             owner.functions[name].where = where + "body"
 
     def function_name(self, entry, where, owner):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near" or name == "count" or name.startswith("atomic_"):
+        if is_wrapped(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near" or name == "count" or name.startswith("atomic_"):
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")
@@ -118,15 +153,16 @@ class KernelChecker(Checker):
         if len(forms) > 1:
             self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max, results and stencil, or none for a map")
         form = "map" if not forms else {"stencil": "stencil", "results": "fused"}.get(forms[0], "reduction")
+        is_inexact = self.option("inexact", entry, where)
         kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
-                        self.code("each", entry, where, "what is done for each element") if "each" in entry else "")
+                        self.code("each", entry, where, "what is done for each element", is_inexact) if "each" in entry else "")
         if form == "fused":
-            self.results(kernel, entry, where)
+            self.results(kernel, entry, where, is_inexact)
         kernel.has_count = self.has_count(entry, where, form)
         self.form(kernel, entry, where, forms)
         kernel.where = where + "each"
-        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner, kernel.results)
-        kernel.exact = not self.is_fast(entry, where)
+        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner, is_inexact, kernel.results)
+        kernel.exact = not self.option("fast", entry, where)  # without fused operations a map gives the host's bits
         kernel.options = self.options(entry, where)
         self.check_names(kernel)
         self.check_structs(kernel, where)
@@ -136,7 +172,7 @@ class KernelChecker(Checker):
                 self.fail(where + "comment", "holds '*/', '/*', '??/' or a control character; expected one line of a comment")
         return kernel
 
-    def results(self, kernel, entry, where):
+    def results(self, kernel, entry, where, is_inexact):
         """The reductions beside a map."""
         entries = self.objects("results", "results", entry, where)
         if not entries:
@@ -154,7 +190,7 @@ class KernelChecker(Checker):
             if len(keys) != 1:
                 self.fail(at + (keys[1] if keys else "sum"), "is " + (f"beside '{keys[0]}'" if keys else "missing")
                           + "; expected one of sum, min and max, with the type of the result")
-            value = self.code("value", one, at, "the value of each element")
+            value = self.code("value", one, at, "the value of each element", is_inexact)
             try:
                 parse_expression(value, kernel.owner.type_names)
             except CodeError as error:
@@ -167,11 +203,11 @@ class KernelChecker(Checker):
             self.fail(where + key, f"is '{entry[key]}'; expected a type of C that is added and compared, such as 'double' or 'int64_t'")
         return element
 
-    def checked(self, key, text, form, parameters, owner, results=()):
+    def checked(self, key, text, form, parameters, owner, is_inexact, results=()):
         """The text, checked by the rules for its form."""
         try:
             check_words(text, (token.text for token in tokens(text)))
-            found = Text(text, form, parameters, owner.known_names(), owner.type_names)
+            found = Text(text, form, parameters, owner.known_names(), owner.type_names, owner.functions)
             found.results = {one.variable: f"({one.c_type})({one.value})" for one in results}
             found.check()
         except CodeError as error:
@@ -179,6 +215,9 @@ class KernelChecker(Checker):
             self.fail(key.removesuffix("each") + f"results[{at}].value" if error.variable else key, str(error))
         for name in found.locals:
             self.check_free_name(key, name, owner)
+        for name in found.called & owner.functions.keys():
+            if owner.functions[name].is_inexact and not is_inexact:
+                self.fail(key, f"calls '{name}', a function that is \"inexact\"; expected '\"inexact\": true' here too")
         return found
 
     def check_names(self, kernel):
@@ -212,7 +251,7 @@ class KernelChecker(Checker):
 
     def has_count(self, entry, where, form):
         """Whether the launch has an argument of how many elements there are."""
-        found = self.value("count", bool, "true or false", entry, where) if "count" in entry else False
+        found = self.option("count", entry, where)
         if found and form == "stencil":
             self.fail(where + "count", "stands beside 'stencil', whose launch takes rows and columns; expected one of the two")
         return found
@@ -290,40 +329,41 @@ class KernelChecker(Checker):
             self.fail(where, f"is called '{name}', a name of generated functions; expected another one")
 
     def constants(self, owner):
-        """The value of each constant, as it stands in the texts."""
-        found = {}
+        """The value of each constant and enumerator, as it stands in the texts."""
+        found = enumerators = self.enumerators(owner)
+        enumerators = dict(enumerators)
         for name, value in self.value("constants", dict, "an object of names and values").items() if "constants" in self.data else ():
             where = f"constants.{name}"
             if not re.fullmatch(r"[A-Za-z]\w*", name):
                 self.fail(where, f"is called '{name}'; expected a C identifier that begins with a letter")
-            owner.constants = found
             self.check_free_name(where, name, owner)
-            if name in ("i", "n", *BUILT_IN) or is_exact(name) or name in REFUSED or name in SHARED_FUNCTIONS:
-                self.fail(where, f"is called '{name}', which has a meaning in every text; expected another name")
-            found[name] = self.constant(where, value, found)
+            self.check_unused_name(where, name)
+            if name in enumerators:
+                self.fail(where, f"is called '{name}', an enumerator of a file of 'types'; expected another name, or none")
+            found[name] = self.constant(where, value, found, owner)
         return found
 
-    def constant(self, where, value, known):
+    def constant(self, where, value, known, owner):
         what = "a number, or a constant expression of C such as '100.0f' or '4 * SIDE', of numbers and earlier constants"
         if type(value) not in (int, float, str):
             self.fail(where, f"is {value!r}; expected {what}")
         text = value if type(value) is str else repr(value)
         try:
-            parse_expression(text, ())
+            parse_expression(text, owner.typedefs)
             words = {token.text for token in tokens(text) if token.kind == "word"}
         except CodeError as error:
             self.fail(where, f"{error}; expected {what}")
-        unknown = sorted(words - known.keys() - HOST_CONSTANTS.keys() - set(TYPE_WORDS) - {"sizeof"})
+        unknown = sorted(words - known.keys() - HOST_CONSTANTS.keys() - set(TYPE_WORDS) - {"sizeof"} - owner.typedefs.keys())
         if unknown or called_names(text):
             self.fail(where, f"uses '{(unknown or called_names(text))[0]}'; expected {what}")
-        return f"({with_names(text, {**HOST_CONSTANTS, **known}, {})})"
+        return f"({with_names(text, {**HOST_CONSTANTS, **known, **owner.names_of_types(lambda one: one.c_type)}, {})})"
 
     def element(self, where, name, owner):
         if name not in owner.types:
             self.fail(where, f"is of type '{name}'; {nearest(name, owner.types)}expected a built-in type, a scalar of C, or one of 'types'")
         return owner.types[name]
 
-    def code(self, key, entry, where, what):
+    def code(self, key, entry, where, what, is_inexact):
         text = entry[key]
         if type(text) is list and all(type(line) is str for line in text):
             text = "\n".join(text)
@@ -338,13 +378,15 @@ class KernelChecker(Checker):
         except CodeError as error:
             self.fail(where + key, str(error))
         for name in called:
-            if name in REFUSED:
-                self.fail(where + key, f"calls {name}(), which is not within 2 ulp on every device; expected other functions")
+            may = is_wrapped(name) and name in REFUSED  # with "inexact"
+            if name in REFUSED and not (may and is_inexact):
+                self.fail(where + key, f"calls {name}(), which is not within 2 ulp on every device; expected other functions"
+                          + (""", or '"inexact": true'""" if may else ""))
         return text.strip("\n")
 
-    def is_fast(self, entry, where):
-        """Whether the compiler may fuse operations. Without fused operations a map gives the host's bits."""
-        return self.value("fast", bool, "true or false", entry, where) if "fast" in entry else False
+    def option(self, key, entry, where):
+        """The value of a key that is true or false."""
+        return self.value(key, bool, "true or false", entry, where) if key in entry else False
 
     def options(self, entry, where):
         """Options of each language's compiler. A list is CUDA's."""
@@ -378,5 +420,5 @@ def unknown_names(kernel, language):
     functions = [helper for helper in kernel.owner.helpers_of(kernel.text) if helper.is_written]
     for key, text in [*((function.where, function.text) for function in functions), (kernel.where, kernel.text)]:
         for name, what in text.unknown.items():
-            if name not in defined and not (name in text.called and (is_exact(name) or name in REFUSED)):
+            if name not in defined and not (name in text.called and (is_wrapped(name) or name in REFUSED)):
                 yield key, text, name, what

@@ -4,15 +4,16 @@
 import os
 
 from ferry_c import CodeError, called_names, with_names
-from ferry_calls import Atomic, Helper, is_exact
+from ferry_calls import Atomic, Helper, is_wrapped
 from ferry_check import KernelChecker, unknown_names
+from ferry_dialect import CUDA, OPENCL
 from ferry_kernel import BLOCK
 from ferry_layout import DEFAULT_TARGET
 from ferry_names import CUDA_CONSTANTS, HOST_CONSTANTS
 from ferry_opencl import CONSTANTS_OF_OPENCL, is_spelled, spelled_function, spelled_text, written
 from ferry_types import GEN_ABI, include_line, nearest, unique
 
-FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "constants", "functions", "kernels")
+FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "typedefs", "constants", "functions", "kernels")
 BLOCKS = 1024  # partial sums of a reduction on a device
 PART = 16384  # elements of a part that one thread of the host runs
 
@@ -20,8 +21,10 @@ PART = 16384  # elements of a part that one thread of the host runs
 class KernelFile:
     """One file of kernels, checked. Attributes are what templates print."""
 
-    def __init__(self, path, data, target=DEFAULT_TARGET):
+    def __init__(self, path, data, target=DEFAULT_TARGET, typedefs=None):
+        """`typedefs` are types by names of the key, which replace the file's."""
         self.path = path
+        self.target = target
         self.read_files = [path]
         self.notes = []  # (key, what a reader should know of it)
         self.check = check = KernelChecker(path, data)
@@ -36,11 +39,17 @@ class KernelFile:
         self.gen_abi = GEN_ABI
         self.types = check.types(target)
         self.type_names = {words[-1] for words in (name.split(" ") for name in (*self.types, *(one.c_type for one in self.types.values())))}
+        self.constants, self.typedefs = {}, {}
+        self.typedefs = check.typedefs(self, typedefs or {})
+        self.types |= self.typedefs
+        self.type_names |= self.typedefs.keys()
+        self.options = "".join(f" --typedef {name}={c_type}" for name, c_type in (typedefs or {}).items())
         self.constants = check.constants(self)
-        self.integers = {name: value for name, value in self.constants.items() if type(data["constants"][name]) is int}
-        self.host_constants = {**HOST_CONSTANTS, **self.constants}
-        self.cuda_constants = {**CUDA_CONSTANTS, **self.constants}
-        self.opencl_constants = {**CONSTANTS_OF_OPENCL, **{name: written(value) for name, value in self.constants.items()}}
+        self.integers = {name: value for name, value in self.constants.items() if type(data.get("constants", {}).get(name)) is int}
+        self.host_constants = {**HOST_CONSTANTS, **self.constants, **self.names_of_types(lambda one: one.c_type)}
+        self.cuda_constants = {**CUDA_CONSTANTS, **self.constants, **self.names_of_types(CUDA.value)}
+        self.opencl_constants = {**CONSTANTS_OF_OPENCL, **{name: written(value) for name, value in self.constants.items()},
+                                 **self.names_of_types(OPENCL.value)}
         self.flags = set().union(*(element.flags for element in self.types.values()))
         self.functions = {}
         check.functions(self)
@@ -49,6 +58,7 @@ class KernelFile:
         for kernel in self.kernels:
             kernel.finish()
         used = check.function_elements + [parameter.element for kernel in self.kernels for parameter in kernel.parameters]
+        used += [element for element in self.types.values() if element.enumerators]
         used += [kernel.result for kernel in self.kernels if kernel.result]
         used += [element for kernel in self.kernels for one in kernel.results for element in (one.element, self.types["uint64"])]
         for element in self.types.values():
@@ -62,6 +72,10 @@ class KernelFile:
         self.has_result = any(kernel.result for kernel in self.kernels)
         self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
         self.block, self.blocks, self.part = BLOCK, BLOCKS, PART
+
+    def names_of_types(self, spelled):
+        """What texts have in place of names of types that no language knows: typedefs, and short names of elements."""
+        return {name: spelled(element) for name, element in self.types.items() if " " not in name and name != element.c_type and name not in self.target.scalars}
 
     def known_names(self):
         return {*self.functions, *self.constants}
@@ -113,7 +127,7 @@ class KernelFile:
                 found += [*self.functions[name].helpers, self.functions[name]]
             elif name in text.atomics:
                 found.append(Atomic(self.sym, name, *text.atomics[name]))
-            elif is_exact(name):
+            elif is_wrapped(name):
                 found.append(Helper(self.sym, name))
         return list({helper.called: helper for helper in found}.values())
 

@@ -15,7 +15,7 @@ class Text:
     """One checked text. `unknown` are names that nothing in the file defines, each with what a message says of it; `locals` are the
     names that it declares; `counted` are the whole arrays whose length it uses."""
 
-    def __init__(self, text, form, parameters, known, types):
+    def __init__(self, text, form, parameters, known, types, functions):
         self.text = text
         self.form = form
         self.parameters = {parameter.name: parameter for parameter in parameters}
@@ -26,6 +26,7 @@ class Text:
         self.writes = set()  # whole arrays that it writes by itself, or whose atomic operations are of floating point
         self.changes = []  # (begin, end, what the generated code has there instead)
         self.types = types
+        self.functions = functions  # of the file, by their names
         self.results = {}  # the expressions that follow the statements, by the variables that take their values
 
     def check(self):
@@ -307,8 +308,12 @@ class Walk:
             else:
                 self.atomic(node, called, arguments)
             return
-        for argument in arguments if not (parameter and parameter.is_array) else ():
-            self.visit(argument)
+        function = self.text.functions.get(called.token.text) if called.kind == "name" and not self.is_local(called.token.text) else None
+        if function and any(one.is_array for one in function.parameters):
+            self.call_with_arrays(function, node, arguments)
+        elif not (parameter and parameter.is_array):
+            for argument in arguments:
+                self.visit(argument)
         if called.kind != "name":
             self.visit(called)
         elif parameter:
@@ -316,10 +321,32 @@ class Walk:
         elif not self.is_local(called.token.text):
             self.function(called.token.text)
 
+    def call_with_arrays(self, function, node, arguments):
+        """A call of a function of the file that takes arrays, which get the names of whole arrays."""
+        if len(arguments) != len(function.parameters):
+            raise CodeError(f"holds '{self.source(node)}'; expected {len(function.parameters)} arguments, as 'functions' says")
+        for argument, taken in zip(arguments, function.parameters):
+            if taken.is_array:
+                self.pass_array(function, taken, node, argument)
+            else:
+                self.visit(argument)
+
+    def pass_array(self, function, taken, node, argument):
+        array = self.parameter(argument)
+        expected = f"expected the name of an array that is '{taken.access} whole {taken.element.c_type}'"
+        if array is None or not array.whole or array.element is not taken.element or taken.access == "update" and array.access != "update":
+            raise CodeError(f"holds '{self.source(node)}' with '{self.source(argument)}' for the array '{taken.name}'; {expected}")
+        self.read(array)
+        if taken.name in function.text.writes:
+            self.text.writes.add(array.name)
+        if taken.name in function.text.counted:
+            self.text.counted.add(array.name)
+            self.text.changes.append((argument.end, argument.end, f", {array.count_name}"))
+
     def count(self, node, arguments):
         """count(NAME), the length of a whole array."""
         array = self.parameter(arguments[0]) if len(arguments) == 1 else None
-        if array is None or not array.whole or self.text.form == "function":
+        if array is None or not array.whole:
             raise CodeError(f"holds '{self.source(node)}'; expected 'count(NAME)' of an array that is 'whole'; that of all others is 'n'")
         self.text.counted.add(array.name)
         self.text.changes.append((node.begin, node.end, array.count_name))
@@ -329,7 +356,7 @@ class Walk:
         name = called.token.text
         element = arguments[0] if len(arguments) == 2 else None
         array = self.parameter(element.parts[0]) if element is not None and element.kind == "index" else None
-        if array is None or not array.whole or array.access != "update" or self.text.form == "function":
+        if array is None or not array.whole or array.access != "update":
             raise CodeError(f"holds '{self.source(node)}'; expected '{name}(NAME[k], v)' on an array that is 'update whole'")
         shape = array.element.kind, array.element.bits
         if shape not in ATOMIC_SHAPES:

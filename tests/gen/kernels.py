@@ -165,7 +165,7 @@ CHANGES = [
     ("macro of a header", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] + LIMIT;", f"kernels[{MAP}].each", "uses 'LIMIT', which", BEYOND_SCHEMA),
     ("misspelt name", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] + M_IP;", f"kernels[{MAP}].each", "'-DM_IP=...'", BEYOND_SCHEMA),
     ("function of a header", ["kernels", MAP, "each"], "z[i] = clamped(a * x[i] + b * y[i]);", f"kernels[{MAP}].each", "calls 'clamped', which", BEYOND_SCHEMA),
-    ("type of a header", ["kernels", MAP, "each"], "real w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'real'", BEYOND_SCHEMA),
+    ("type of a header", ["kernels", MAP, "each"], "scalar w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'scalar'", BEYOND_SCHEMA),
     ("enumeration of a header", ["kernels", MAP, "each"], "enum phase w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'phase'",
      BEYOND_SCHEMA),
     ("macro of a header in a function", ["functions", 0, "body"], "return x * LIMIT;", "functions[0].body", "uses 'LIMIT'", BEYOND_SCHEMA),
@@ -223,7 +223,41 @@ CHANGES = [
     ("function with a reserved word as its name", ["functions", SOFT, "name"], "double", f"functions[{SOFT}].name", "reserved word", BEYOND_SCHEMA),
     ("function whose name ends with _", ["functions", SOFT, "name"], "soft_", f"functions[{SOFT}].name", "single '_'"),
     ("function listed twice", ["functions", SOFT, "name"], "square", f"functions[{SOFT}].name", "listed twice", BEYOND_SCHEMA),
-    ("function of an array", ["functions", SOFT, "parameters", 0], "read double x", f"functions[{SOFT}].parameters[0]", "is an array"),
+    ("function of an array that is not whole", ["functions", SOFT, "parameters", 0], "read double x", f"functions[{SOFT}].parameters[0]",
+     "expected 'read whole double x' or 'update whole double x' for an array"),
+    ("function of an array that is overwritten", ["functions", SOFT, "parameters", 0], "overwrite whole double x", f"functions[{SOFT}].parameters[0]",
+     "expected 'read whole double x'"),
+    ("function of a value in a buffer", ["functions", SOFT, "parameters", 0], "read one double x", f"functions[{SOFT}].parameters[0]", "for a value"),
+    *((f"a call with {name}", ["kernels", MAP], {"name": "k", "parameters": [*arrays.split(", ")], "each": each}, f"kernels[{MAP}].each", words, BEYOND_SCHEMA)
+      for name, arrays, each, words in (
+          ("an array that is not whole", "read double x, overwrite double z", "z[i] = bracket(x, 1.0);",
+           "holds 'bracket(x, 1.0)' with 'x' for the array 'keys'; expected the name of an array that is 'read whole double'"),
+          ("an array of another type", "read whole float x, overwrite double z", "z[i] = bracket(x, 1.0);", "that is 'read whole double'"),
+          ("the address of an element", "read whole double x, overwrite double z", "z[i] = bracket(&x[1], 1.0);", "with '&x[1]' for the array 'keys'"),
+          ("a variable", "read whole double x, overwrite double z", "const double y[2] = {x[0], 1}; z[i] = bracket(y, 1.0);", "with 'y' for the array"),
+          ("an argument too few", "read whole double x, overwrite double z", "z[i] = bracket(x);", "expected 2 arguments"),
+          ("an array that is read for one that is updated", "read whole double x, read whole int t, overwrite double z", "z[i] = marked(x, 1.0, t);",
+           "that is 'update whole int32_t'"),
+          ("an array before it is written", "overwrite whole double x, overwrite double z", "z[i] = bracket(x, 1.0);", "reads 'x' before"))),
+    ("function that writes an array that it reads", ["functions", SOFT], {"name": "f", "returns": "int", "parameters": ["read whole int t"], "body": "return t[0]++;"},
+     f"functions[{SOFT}].body", "'t' is a 'read' array", BEYOND_SCHEMA),
+    ("function of the length of a value", ["functions", SOFT, "body"], "return x + count(y);", f"functions[{SOFT}].body", "holds 'count(y)'", BEYOND_SCHEMA),
+    ("a function of C that is not exact enough", ["kernels", MAP, "each"], "z[i] = a * erf(x[i]) + b * y[i];", f"kernels[{MAP}].each",
+     """calls erf(), which is not within 2 ulp on every device; expected other functions, or '"inexact": true'""", BEYOND_SCHEMA),
+    ("a function that is inexact", ["kernels", MAP, "each"], "z[i] = a * bell(x[i]) + b * y[i];", f"kernels[{MAP}].each",
+     "calls 'bell', a function that is \"inexact\"", BEYOND_SCHEMA),
+    ("a function that is too inexact", ["kernels", MAP], {"name": "k", "inexact": True, "parameters": ["update float x"], "each": "x[i] = lgammaf(x[i]);"},
+     f"kernels[{MAP}].each", "calls lgammaf()", BEYOND_SCHEMA),
+    ("inexact that is text", ["kernels", MAP, "inexact"], "yes", f"kernels[{MAP}].inexact", "true or false"),
+    ("typedefs that are a list", ["typedefs"], ["real"], "typedefs", "an object of names and types"),
+    ("a typedef of an unknown type", ["typedefs", "real"], "quadruple", "typedefs.real", "is of type 'quadruple'", BEYOND_SCHEMA),
+    ("a typedef of a number", ["typedefs", "real"], 8, "typedefs.real", "expected the name of a type"),
+    ("a typedef called as a type", ["typedefs", "vec3"], "double", "typedefs.vec3", "a type", BEYOND_SCHEMA),
+    ("a typedef called as a function", ["typedefs", "sqrt"], "double", "typedefs.sqrt", "a meaning in every text", BEYOND_SCHEMA),
+    ("a parameter called as a typedef", ["kernels", MAP, "parameters", 0], "double real", f"kernels[{MAP}].parameters[0]", "a type", BEYOND_SCHEMA),
+    ("a variable called as an enumerator", ["kernels", MAP, "each"], "double MYLIB_RED = a; z[i] = MYLIB_RED * x[i] + b * y[i];", f"kernels[{MAP}].each",
+     "declares 'MYLIB_RED'", BEYOND_SCHEMA),
+    ("a constant called as an enumerator", ["constants", "MYLIB_RED"], 2, "constants.MYLIB_RED", "is called 'MYLIB_RED'", BEYOND_SCHEMA),
     ("function of an unknown type", ["functions", SOFT, "parameters", 0], "vec4 x", f"functions[{SOFT}].parameters[0]", "'vec4'", BEYOND_SCHEMA),
     ("function that returns an unknown type", ["functions", SOFT, "returns"], "vec4", f"functions[{SOFT}].returns", "'vec4'", BEYOND_SCHEMA),
     ("function that calls itself", ["functions", SOFT, "body"], "return soft_length(x, y, least);", f"functions[{SOFT}].body",
@@ -262,11 +296,62 @@ CORRECT = [
     ("overwrite float z", "int e; float m = frexpf(3.5f, &e); z[i] = ldexpf(m, e + (int)sizeof(float)) + 'a' - 0x1p-3f + 1.e-2f + .5F;", {}),
     ("overwrite double z", "z[i] = M_PI + DBL_MAX + FLT_MAX + INFINITY + INT_MAX + (double)UINT64_MAX + (NAN > 0 ? 1 : 2);", {}),
     ("update float x", "x[i] = x[i] > LIMIT ? LIMIT : x[i];", {"options": ["-DLIMIT=100.0f"]}),
+    ("read whole vec3 p, overwrite float z", "vec3 q = p[i]; byte k = 3; uint32 h = k; z[i] = q.x + (float)h + MYLIB_GREEN;", {}),
+    ("update float x", "x[i] = erff(x[i]) + cbrtf(x[i]);", {"inexact": True}),
     ("read double x", "isnan(x[i]) ? 0 : fabs(x[i])", {"sum": "double"}),
     ("read whole double x", "isnan(x[i]) ? 0 : fabs(x[i + 1 < n ? i + 1 : 0])", {"sum": "double", "count": True}),
     ("read float old, overwrite float next", "next[i] = row && column + 1 < columns ? old(-1, +1) : old(0, 0);", {"stencil": 1}),
     ("read float old, update float sum", "sum[i] += old(0, -1) + (float)(rows + first + count);", {"stencil": 1}),
 ]
+
+
+def typedef_cases(tap, folder):
+    """--typedef chooses another type for a name of the file, in every text."""
+    data = {"ferry": 1, "prefix": "t", "header": "t.h", "typedefs": {"real": "double", "index": "int64_t"},
+            "kernels": [{"name": "k", "sum": "real", "parameters": ["read real x", "index shift"], "each": "(real)shift + (x[i] > sizeof(real) ? (real)1 : x[i])"}]}
+    (folder / "t.json").write_text(json.dumps(data))
+    for arguments, words in (((), ["double *out", "(double)shift", "__global const double *x", "long shift", "long long shift", "ferry_double_buffer x"]),
+                             (("--typedef", "real=float", "--typedef=index=int"),
+                              ["float *out", "(float)shift", "__global const float *x", "int shift", "ferry_float_buffer x", "--typedef real=float --typedef index=int"])):
+        result = ferry_gen("kernels", folder / "t.json", "-o", folder / "t.h", *arguments)
+        text = (folder / "t.h").read_text() if result.returncode == 0 else ""
+        tap.case(f"typedefs {' '.join(arguments)}", [result.stderr] if not text else [f"no {word}" for word in words if word not in text] + (
+            ["a typedef is left"] if re.search(r"\breal\b(?!=)", text) else []))
+    for argument, status, words in (("rael=float", 1, "has no 'rael', which '--typedef rael=float' names; did you mean 'real'?"),
+                                    ("real=quadruple", 1, "typedefs.real: is of type 'quadruple'"), ("real", 2, "is not NAME=TYPE")):
+        for command in (("check",), ("kernels", "-o", folder / "t.h")):
+            result = ferry_gen(*command, folder / "t.json", "--typedef", argument)
+            tap.case(f"{command[0]} --typedef {argument}", [] if result.returncode == status and words in result.stderr else [result.stderr])
+
+
+def enumerator_cases(tap, folder):
+    """Enumerators of a type file are checked, and those of several files agree."""
+    base = {"ferry": 1, "prefix": "e", "header": "e.h", "include": ["e_types.h"], "kind": "struct", "fields": [{"name": "x", "type": "int"}]}
+    kernels = {"ferry": 1, "prefix": "e", "header": "k.h", "types": ["one.json", "other.json"], "kernels": [
+        {"name": "k", "parameters": ["update int x"], "each": "x[i] = GAS;"}]}
+    (folder / "k.json").write_text(json.dumps(kernels))
+    for name, one, other, words in (
+            ("one value", {"GAS": 3}, {"GAS": 3}, ""), ("two values", {"GAS": 3}, {"GAS": 4}, "types: other.json has the enumerator 'GAS' with another value"),
+            ("a reserved word", {"int": 3}, {}, "enumerators.int: 'int' is a reserved word"), ("a fraction", {"GAS": 0.5}, {}, "enumerators.GAS: is 0.5"),
+            ("a great value", {"GAS": 2**31}, {}, "a whole number from"), ("a list", ["GAS"], {}, "enumerators: is [\"GAS\"]; expected an object"),
+            ("none", {}, {}, "uses 'GAS'")):
+        for file, found in (("one", one), ("other", other)):
+            (folder / f"{file}.json").write_text(json.dumps({**base, "name": file, "c_type": f"struct {file}", "enumerators": found}))
+        status, message = checked(folder / "k.json")
+        tap.case(f"enumerators: {name}", [] if (words in message and status == 1 if words else status == 0) else [message])
+    (folder / "one.json").write_text(json.dumps({**base, "name": "one", "c_type": "struct one", "enumerators": {"GAS": 3}}))
+    (folder / "other.json").write_text(json.dumps({**base, "name": "other", "c_type": "struct other"}))
+    (folder / "e_types.h").write_text("#ifndef E_TYPES_H\n#define E_TYPES_H\nenum phase { SOLID = 2, GAS };\nstruct one {\n    int x;\n};\nstruct other {\n"
+                                      "    int x;\n};\n#endif\n")
+    problems = builtin_headers(folder) + generate("header", [folder / "one.json"], f"{folder}/e.h") + generate("kernels", [folder / "k.json"], f"{folder}/k.h")
+    (folder / "e.c").write_text('#include "k.h"\ntypedef int not_empty;\n')
+    for compiler in c_compilers():
+        problems += compile_problems(compiler, ["-std=c11"], [folder, ROOT / "include"], folder / "e.c")
+    (folder / "e_types.h").write_text((folder / "e_types.h").read_text().replace("SOLID = 2", "SOLID = 3"))
+    for compiler in c_compilers():
+        found = compile_problems(compiler, ["-std=c11"], [folder, ROOT / "include"], folder / "e.c")
+        problems += [] if any("GAS is not 3" in line for line in found) else [f"{compiler[0]}: another value is not refused: {found}"]
+    tap.case("the compiler checks enumerators", problems)
 
 
 def correct_cases(tap, folder):
@@ -556,6 +641,8 @@ def main():
         folder = pathlib.Path(name).resolve()
         bad_cases(tap, folder)
         correct_cases(tap, folder)
+        typedef_cases(tap, folder)
+        enumerator_cases(tap, folder)
         good_cases(tap, folder)
         tap.case("the headers are generated", made(folder))
         depfile_case(tap, folder)

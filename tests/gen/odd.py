@@ -75,6 +75,9 @@ PLACES = {
         {"name": name, "returns": "float", "parameters": ["float a"], "body": "return a + a;"}]},
     "parameter of a function": lambda name: kernel(parameters=["update float x"], each="x[i] = f(x[i]);") | {"functions": [
         {"name": "f", "returns": "float", "parameters": [f"float {name}"], "body": f"{name} += 1.0f; return {name};"}]},
+    "array of a function": lambda name: kernel(parameters=["update float x", "read whole float t"], each="x[i] = f(t, x[i]);") | {"functions": [
+        {"name": "f", "returns": "float", "parameters": [f"read whole float {name}", "float a"], "body": f"return {name}[count({name}) - 1] * a;"}]},
+    "typedef": lambda name: kernel(parameters=[f"update {name} x"], each=f"const {name} y = x[i]; x[i] = ({name})(y + sizeof({name}));") | {"typedefs": {name: "float"}},
     "constant": lambda name: kernel(parameters=["update float x"], each=f"x[i] = x[i] + {name};") | {"constants": {name: "1.5f"}},
 }
 TYPE_PLACES = {

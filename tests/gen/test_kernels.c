@@ -35,7 +35,7 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(scale)                                                                                       \
     X(dot) X(dot_into) X(total) X(total_into) X(longest) X(longest_into) X(least)            \
         X(least_into) X(count_above) X(count_above_into) X(lengths) X(move) X(norm)            \
-            X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(swap_pairs) X(scatter) X(row_sum)   \
+            X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(classify) X(special) X(swap_pairs) X(scatter) X(row_sum)   \
                 X(row_sum_into) X(smooth) X(step) X(extent) X(tally) X(tally_floats) \
                     X(relax)
 /* clang-format on */
@@ -648,6 +648,68 @@ test_overlaps(ferry_context *context, const mylib_several *kernels)
     ferry_float_destroy(&plate);
 }
 
+/* Functions that take whole arrays, of which one calls the other, and atomic operations in them.
+ * Typedefs, enumerators and constants have their values. */
+static void
+test_functions_of_arrays(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double numbers[COUNT], found[COUNT];
+    const double sorted[5] = {0, 10, 20, 40, 80};
+    int32_t marks[5], wanted[5] = {0};
+    ferry_double_buffer keys = {0}, x = {0}, below = {0};
+    ferry_int_buffer counts = {0};
+    for (size_t i = 0; i < COUNT; i++)
+        numbers[i] = (double)(i * 7 % 90);
+    MUST(ferry_double_create_from(context, 5, sorted, NULL, &keys));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &x));
+    MUST(ferry_double_create(context, COUNT, NULL, &below));
+    MUST(ferry_int_create(context, 5, NULL, &counts));
+    MUST(mylib_classify(kernels, stream, keys, x, below, counts));
+    MUST(ferry_double_copy_to(below, 0, COUNT, found, NULL));
+    MUST(ferry_int_copy_to(counts, 0, 5, marks, NULL));
+    for (size_t i = 0; i < COUNT && failures == 0; i++) {
+        int at = numbers[i] < 10 ? 0 : numbers[i] < 20 ? 1 : numbers[i] < 40 ? 2 : 3;
+        wanted[at] += 1 + MYLIB_GREEN;
+        EXPECT(found[i] == sorted[at] + 0.125 + 1.0 / 3);
+    }
+    EXPECT(memcmp(marks, wanted, sizeof(marks)) == 0);
+    EXPECT(mylib_classify(kernels, stream, keys, keys, keys, counts) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_int_destroy(&counts);
+    ferry_double_destroy(&below);
+    ferry_double_destroy(&x);
+    ferry_double_destroy(&keys);
+}
+
+/* Functions of C that are exact enough on every device only for those that ask for them. */
+static void
+test_inexact(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const double numbers[3] = {0.5, 1.25, 3};
+    const float others[3] = {8, -0.5f, 0.125f};
+    double sums[3];
+    float roots[3];
+    ferry_double_buffer x = {0}, z = {0};
+    ferry_float_buffer y = {0}, w = {0};
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &x));
+    MUST(ferry_double_create(context, 3, NULL, &z));
+    MUST(ferry_float_create_from(context, 3, others, NULL, &y));
+    MUST(ferry_float_create(context, 3, NULL, &w));
+    MUST(mylib_special(kernels, stream, x, y, z, w));
+    MUST(ferry_double_copy_to(z, 0, 3, sums, NULL));
+    MUST(ferry_float_copy_to(w, 0, 3, roots, NULL));
+    for (int i = 0; i < 3; i++) {
+        EXPECT(fabs(sums[i] - (cbrt(numbers[i]) + tgamma(numbers[i]))) < 1e-14);
+        EXPECT(fabsf(roots[i] - (cbrtf(others[i]) + erff(others[i]))) < 1e-6f);
+    }
+    ferry_float_destroy(&w);
+    ferry_float_destroy(&y);
+    ferry_double_destroy(&z);
+    ferry_double_destroy(&x);
+}
+
 /* Checks that constants have the values of the file and of the C library. */
 static void
 test_constants(ferry_context *context, const mylib_several *kernels)
@@ -687,6 +749,8 @@ test_all(ferry_context *context, const mylib_several *kernels)
     test_overlaps(context, kernels);
     test_whole_overlaps(context, kernels);
     test_constants(context, kernels);
+    test_functions_of_arrays(context, kernels);
+    test_inexact(context, kernels);
 }
 
 #ifdef COUNT_LAUNCHES

@@ -69,6 +69,8 @@ typedef struct mylib_several {
     ferry_kernel *clip;
     ferry_kernel *slope;
     ferry_kernel *look_up;
+    ferry_kernel *classify;
+    ferry_kernel *special;
     ferry_kernel *swap_pairs;
     ferry_kernel *scatter;
     ferry_kernel *row_sum;
@@ -149,6 +151,50 @@ mylib_several_moved_(struct mylib_vec3 point, float by)
     return point;
 }
 
+MYLIB_SEVERAL_H_LOOPS uint64_t
+mylib_several_bracket_(const double *keys, size_t keys_count_, double x)
+{
+    MYLIB_SEVERAL_H_EXACT
+    size_t low = 0, high = keys_count_ - 1;
+    while (low + 1 < high) {
+        const size_t middle = low + (high - low) / 2;
+        const double key = keys[middle];
+        if (key <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
+{
+    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
+}
+
+MYLIB_SEVERAL_H_LOOPS uint64_t
+mylib_several_marked_(const double *keys, size_t keys_count_, double x, int32_t *marks)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const size_t at = mylib_several_bracket_(keys, keys_count_, x);
+    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));
+    return at;
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_erf_(double x)
+{
+    return erf(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_bell_(double x)
+{
+    MYLIB_SEVERAL_H_EXACT
+    return (double)1 - mylib_several_erf_(x);
+}
+
 /*
  * A square root that does not set errno, so that the compiler can vectorize loops that call it. For
  * gcc, the function declares the square root of the C library again, as a function without side
@@ -204,15 +250,39 @@ mylib_several_fmin_(double x, double y)
 }
 
 MYLIB_SEVERAL_H_LOOPS double
+mylib_several_erfc_(double x)
+{
+    return erfc(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_cbrt_(double x)
+{
+    return cbrt(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_tgamma_(double x)
+{
+    return tgamma(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS float
+mylib_several_cbrtf_(float x)
+{
+    return cbrtf(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS float
+mylib_several_erff_(float x)
+{
+    return erff(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
 mylib_several_fabs_(double x)
 {
     return fabs(x);
-}
-
-MYLIB_SEVERAL_H_LOOPS void
-mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
-{
-    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
 }
 
 MYLIB_SEVERAL_H_LOOPS void
@@ -1342,6 +1412,119 @@ mylib_look_up_on_host(const ferry_call *call_, void *user_)
     if (n_ > 16384)
         return ferry_call_parallel(call_, n_, 16384, mylib_look_up_part_, values_);
     mylib_look_up_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_classify on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_classify_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *keys = *(double **)values_[0];
+    const double *x = *(double **)values_[1];
+    double *below = *(double **)values_[2];
+    int32_t *marks = *(int32_t **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    const size_t keys_count_ = *(const size_t *)values_[5];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));
+    }
+}
+
+/* Runs mylib_classify on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_classify_run(void **values_)
+{
+    mylib_classify_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_classify_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_classify_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_classify_on_host(const ferry_call *call_, void *user_)
+{
+    double *keys = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *x = ferry_double_call_array(call_, 1, FERRY_NULL);
+    double *below = ferry_double_call_array(call_, 2, FERRY_NULL);
+    int32_t *marks = ferry_int_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    size_t keys_count_ = ferry_call_size(call_, 5);
+    void *values_[6];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &x;
+    values_[2] = &below;
+    values_[3] = &marks;
+    values_[4] = &n_;
+    values_[5] = &keys_count_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_classify_part_, values_);
+    mylib_classify_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_special on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_special_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    const float *y = *(float **)values_[1];
+    double *z = *(double **)values_[2];
+    float *w = *(float **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    size_t i;
+
+    (void)n_;
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = first_; i < end_; i++) {
+        z[i] = mylib_several_bell_(x[i]) - mylib_several_erfc_(x[i]) + mylib_several_cbrt_(x[i]) + mylib_several_tgamma_(x[i]);
+        w[i] = mylib_several_cbrtf_(y[i]) + mylib_several_erff_(y[i]);
+    }
+}
+
+/* Runs mylib_special on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_special_run(void **values_)
+{
+    mylib_special_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_special_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_special_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_special_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    float *y = ferry_float_call_array(call_, 1, FERRY_NULL);
+    double *z = ferry_double_call_array(call_, 2, FERRY_NULL);
+    float *w = ferry_float_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    void *values_[5];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &z;
+    values_[3] = &w;
+    values_[4] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_special_part_, values_);
+    mylib_special_run(values_);
     return FERRY_OK;
 }
 
@@ -3683,6 +3866,203 @@ mylib_look_up_source(ferry_parameter parameters[7])
 }
 
 /**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_classify, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_classify_source(ferry_parameter parameters[6])
+{
+    static const char text[] =
+        "static __device__ unsigned long long\n"
+        "mylib_several_bracket_(const double *keys, size_t keys_count_, double x)\n"
+        "{\n"
+        "    size_t low = 0, high = keys_count_ - 1;\n"
+        "    while (low + 1 < high) {\n"
+        "        const size_t middle = low + (high - low) / 2;\n"
+        "        const double key = keys[middle];\n"
+        "        if (key <= x)\n"
+        "            low = middle;\n"
+        "        else\n"
+        "            high = middle;\n"
+        "    }\n"
+        "    return low;\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_add_int32_(int *at_, int value_)\n"
+        "{\n"
+        "    atomicAdd((int *)at_, (int)value_);\n"
+        "}\n"
+        "static __device__ unsigned long long\n"
+        "mylib_several_marked_(const double *keys, size_t keys_count_, double x, int *marks)\n"
+        "{\n"
+        "    const size_t at = mylib_several_bracket_(keys, keys_count_, x);\n"
+        "    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));\n"
+        "    return at;\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_classify(const double *keys, const double *x, double *below, int *marks, size_t n_, size_t keys_count_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static ulong\n"
+        "mylib_several_bracket_(__global const double *keys, ferry_size keys_count_, double x)\n"
+        "{\n"
+        "    size_t low = 0, high = keys_count_ - 1;\n"
+        "    while (low + 1 < high) {\n"
+        "        const size_t middle = low + (high - low) / 2;\n"
+        "        const double key = keys[middle];\n"
+        "        if (key <= x)\n"
+        "            low = middle;\n"
+        "        else\n"
+        "            high = middle;\n"
+        "    }\n"
+        "    return low;\n"
+        "}\n"
+        "static void mylib_several_atomic_add_int32_(volatile __global int *at_, int value_)\n"
+        "{\n"
+        "    atomic_add(at_, value_);\n"
+        "}\n"
+        "static ulong\n"
+        "mylib_several_marked_(__global const double *keys, ferry_size keys_count_, double x, __global int *marks)\n"
+        "{\n"
+        "    const size_t at = mylib_several_bracket_(keys, keys_count_, x);\n"
+        "    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));\n"
+        "    return at;\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_classify(__global const double *keys, __global const double *x, __global double *below, __global int *marks, ferry_size n_, ferry_size keys_count_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 6 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "x";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "below";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_int_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "marks";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    parameters[5].element = ferry_size_element(); /* keys_count_ */
+    source.name = "mylib_classify";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_classify_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 6;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_special, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_special_source(ferry_parameter parameters[5])
+{
+    static const char text[] =
+        "static __device__ double mylib_several_erf_(double x) { return erf(x); }\n"
+        "static __device__ double\n"
+        "mylib_several_bell_(double x)\n"
+        "{\n"
+        "    return (double)1 - mylib_several_erf_(x);\n"
+        "}\n"
+        "static __device__ double mylib_several_erfc_(double x) { return erfc(x); }\n"
+        "static __device__ double mylib_several_cbrt_(double x) { return cbrt(x); }\n"
+        "static __device__ double mylib_several_tgamma_(double x) { return tgamma(x); }\n"
+        "static __device__ float mylib_several_cbrtf_(float x) { return cbrtf(x); }\n"
+        "static __device__ float mylib_several_erff_(float x) { return erff(x); }\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_special(const double *x, const float *y, double *z, float *w, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        z[i] = mylib_several_bell_(x[i]) - mylib_several_erfc_(x[i]) + mylib_several_cbrt_(x[i]) + mylib_several_tgamma_(x[i]);\n"
+        "        w[i] = mylib_several_cbrtf_(y[i]) + mylib_several_erff_(y[i]);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static double mylib_several_erf_(double x) { return erf(x); }\n"
+        "static double\n"
+        "mylib_several_bell_(double x)\n"
+        "{\n"
+        "    return (double)1 - mylib_several_erf_(x);\n"
+        "}\n"
+        "static double mylib_several_erfc_(double x) { return erfc(x); }\n"
+        "static double mylib_several_cbrt_(double x) { return cbrt(x); }\n"
+        "static double mylib_several_tgamma_(double x) { return tgamma(x); }\n"
+        "static float mylib_several_cbrtf_(float x) { return (float)cbrt((double)x); }\n"
+        "static float mylib_several_erff_(float x) { return (float)erf((double)x); }\n"
+        "__kernel void\n"
+        "mylib_special(__global const double *x, __global const float *y, __global double *z, __global float *w, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        z[i] = mylib_several_bell_(x[i]) - mylib_several_erfc_(x[i]) + mylib_several_cbrt_(x[i]) + mylib_several_tgamma_(x[i]);\n"
+        "        w[i] = mylib_several_cbrtf_(y[i]) + mylib_several_erff_(y[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 5 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "y";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "z";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_float_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[3].name = "w";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_special";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_special_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 5;
+    return source;
+}
+
+/**
  * Fills the array `parameters`, and returns a description of the kernel mylib_swap_pairs, which
  * points to that array.
  */
@@ -4857,6 +5237,8 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->clip);
     ferry_kernel_destroy(&kernels->slope);
     ferry_kernel_destroy(&kernels->look_up);
+    ferry_kernel_destroy(&kernels->classify);
+    ferry_kernel_destroy(&kernels->special);
     ferry_kernel_destroy(&kernels->swap_pairs);
     ferry_kernel_destroy(&kernels->scatter);
     ferry_kernel_destroy(&kernels->row_sum);
@@ -4977,6 +5359,14 @@ mylib_several_create(ferry_context *context, mylib_several *out)
     if (status == FERRY_OK) {
         source = mylib_look_up_source(parameters);
         status = ferry_kernel_create(context, &source, &made.look_up);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_classify_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.classify);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_special_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.special);
     }
     if (status == FERRY_OK) {
         source = mylib_swap_pairs_source(parameters);
@@ -5777,6 +6167,62 @@ mylib_look_up(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
     arguments_[6] = ferry_size_value(ferry_double_count(keys));
     arguments_[5] = ferry_size_value(n_);
     return ferry_kernel_launch(kernels->look_up, ferry_grid_for(n_, 256), stream, arguments_, 7);
+}
+
+/**
+ * Queues classify on the stream, for every element of `x` and `below`. `x` and `below` must have
+ * equal counts. All of `keys` is passed. All of `marks` is passed. An array that is written must
+ * not overlap `keys` or `marks`. The same array may be passed several times. The launch refuses
+ * other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_classify(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer keys, ferry_double_buffer x, ferry_double_buffer below, ferry_int_buffer marks)
+{
+    ferry_argument arguments_[6];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(below) > n_)
+        n_ = ferry_double_count(below);
+    arguments_[0] = ferry_double_argument(keys);
+    arguments_[1] = ferry_double_argument_range(x, 0, n_);
+    arguments_[2] = ferry_double_argument_range(below, 0, n_);
+    arguments_[3] = ferry_int_argument(marks);
+    arguments_[5] = ferry_size_value(ferry_double_count(keys));
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->classify, ferry_grid_for(n_, 256), stream, arguments_, 6);
+}
+
+/**
+ * Queues special on the stream, for every element of the arrays. The arrays must have equal
+ * counts. The same array may be passed several times. The launch refuses other overlaps with an
+ * array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
+ *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_special(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_float_buffer y, ferry_double_buffer z, ferry_float_buffer w)
+{
+    ferry_argument arguments_[5];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_float_count(y) > n_)
+        n_ = ferry_float_count(y);
+    if (ferry_double_count(z) > n_)
+        n_ = ferry_double_count(z);
+    if (ferry_float_count(w) > n_)
+        n_ = ferry_float_count(w);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_argument_range(y, 0, n_);
+    arguments_[2] = ferry_double_argument_range(z, 0, n_);
+    arguments_[3] = ferry_float_argument_range(w, 0, n_);
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->special, ferry_grid_for(n_, 256), stream, arguments_, 5);
 }
 
 /**
