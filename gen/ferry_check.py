@@ -1,26 +1,33 @@
 # SPDX-License-Identifier: MIT
 """The keys of a file of kernels, checked."""
 
+import json
 import os
 import re
 
 from ferry_c import TYPE_WORDS, CodeError, called_names, parse_expression, tokens, with_names
 from ferry_calls import Function, is_wrapped
 from ferry_dialect import LIMITS
+from ferry_box import EDGES
 from ferry_kernel import LANGUAGES, Kernel
 from ferry_names import (ARITY, CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS, SHARED_NAMES, VECTOR_TYPE)
 from ferry_parameter import ACCESSES, Parameter, Reduced
-from ferry_rules import BUILT_IN, INDICES, Text, check_words
+from ferry_rules import BUILT_IN, DIMENSIONS, Text, check_words, indices
 from ferry_types import BUILTIN_DIR, RESERVED, Checker, builtin_names, load, nearest
 
 FUNCTION_KEYS = ("name", "returns", "parameters", "body", "inexact")
-KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "results", "stencil", "count", "fast", "inexact", "options", "comment")
+KERNEL_KEYS = ("name", "parameters", "each", "sum", "min", "max", "results", "stencil", "edges", "dimensions", "count", "fast", "inexact", "options", "comment")
 RESULT_KEYS = ("name", "value", "sum", "min", "max")
 WORDS = ("whole", "one")  # between the access and the type
 REDUCTIONS = ("sum", "min", "max")
 RADIUS_LIMIT = 16
 # Parameters of the typed launches, beside those of the kernel.
 LAUNCH_NAMES = {"map": ("kernels", "stream"), "stencil": ("kernels", "stream"), "reduction": ("kernels", "stream", "out"), "fused": ("kernels", "stream", "out"), "function": ()}
+
+
+def launch_sizes(dimensions):
+    """The parameters of a launch over several dimensions."""
+    return (*dimensions, "box") if dimensions else ()
 
 
 class KernelChecker(Checker):
@@ -116,7 +123,7 @@ class KernelChecker(Checker):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_wrapped(name) or name in REFUSED or name in SHARED_FUNCTIONS or name == "near" or name == "count" or name.startswith("atomic_"):
+        if is_wrapped(name) or name in REFUSED or name in SHARED_FUNCTIONS or name in ("near", "nearest", "wrapped", "count") or name.startswith("atomic_"):
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")
@@ -154,14 +161,15 @@ class KernelChecker(Checker):
             self.fail(where + forms[1], f"stands beside '{forms[0]}'; expected one of sum, min, max, results and stencil, or none for a map")
         form = "map" if not forms else {"stencil": "stencil", "results": "fused"}.get(forms[0], "reduction")
         is_inexact = self.option("inexact", entry, where)
-        kernel = Kernel(owner, name, self.parameters(entry, where, owner, form), form,
+        dimensions = self.dimensions(entry, where, form)
+        kernel = Kernel(owner, name, self.parameters(entry, where, owner, form, dimensions), form, dimensions,
                         self.code("each", entry, where, "what is done for each element", is_inexact) if "each" in entry else "")
         if form == "fused":
             self.results(kernel, entry, where, is_inexact)
         kernel.has_count = self.has_count(entry, where, form)
         self.form(kernel, entry, where, forms)
         kernel.where = where + "each"
-        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner, is_inexact, kernel.results)
+        kernel.text = self.checked(kernel.where, kernel.each, form, kernel.parameters, owner, is_inexact, kernel.results, dimensions)
         kernel.exact = not self.option("fast", entry, where)  # without fused operations a map gives the host's bits
         kernel.options = self.options(entry, where)
         self.check_names(kernel)
@@ -182,7 +190,7 @@ class KernelChecker(Checker):
             self.keys(one, at, RESULT_KEYS, ("name", "value"))
             name = self.text("name", "the result's name", one, at)
             self.check_free_name(at + "name", name, kernel.owner)
-            taken = [*(other.name for other in kernel.parameters), *(other.name for other in kernel.results), *INDICES["fused"], *LAUNCH_NAMES["fused"],
+            taken = [*(other.name for other in kernel.parameters), *(other.name for other in kernel.results), *indices("fused", kernel.dimensions), *LAUNCH_NAMES["fused"], *launch_sizes(kernel.dimensions),
                      "count", *kernel.owner.known_names()]
             if name in taken:
                 self.fail(at + "name", f"is '{name}', a name of a parameter, of another result or of the file; expected another one")
@@ -203,11 +211,11 @@ class KernelChecker(Checker):
             self.fail(where + key, f"is '{entry[key]}'; expected a type of C that is added and compared, such as 'double' or 'int64_t'")
         return element
 
-    def checked(self, key, text, form, parameters, owner, is_inexact, results=()):
+    def checked(self, key, text, form, parameters, owner, is_inexact, results=(), dimensions=()):
         """The text, checked by the rules for its form."""
         try:
             check_words(text, (token.text for token in tokens(text)))
-            found = Text(text, form, parameters, owner.known_names(), owner.type_names, owner.functions)
+            found = Text(text, form, parameters, owner.known_names(), owner.type_names, owner.functions, dimensions)
             found.results = {one.variable: f"({one.c_type})({one.value})" for one in results}
             found.check()
         except CodeError as error:
@@ -242,18 +250,40 @@ class KernelChecker(Checker):
             self.fail(where + "each", "does not end with ';'; expected statements such as 'z[i] = x[i] + y[i];'")
         if not kernel.arrays:
             self.fail(where + "parameters", "has no array; expected at least one")
-        if not kernel.counting and not kernel.has_count and kernel.form != "stencil":
+        if not kernel.counting and not kernel.has_count and not kernel.dimensions:
             self.fail(where + "parameters", "has no array that gives the count; expected one without 'whole' and 'one', or '\"count\": true' for a "
                       "launch that takes it")
         if kernel.form == "stencil":
             kernel.radius = self.integer("stencil", 1, RADIUS_LIMIT, entry, where)
+            if not kernel.dimensions:
+                self.fail(where + "stencil", """stands without 'dimensions'; expected '"dimensions": ["rows", "columns"]' or ["planes", "rows", "columns"] beside it""")
+            kernel.edges = self.edges(entry, where)
             self.check_steps(kernel, where)
+
+    def dimensions(self, entry, where, form):
+        """The names of the sizes of a kernel of several dimensions; none of others."""
+        if form != "stencil" and "edges" in entry:
+            self.fail(where + "edges", "stands without 'stencil'; expected both, or neither")
+        if "dimensions" not in entry:
+            return ()
+        what = " or ".join(str(list(names)).replace("'", '"') for names in DIMENSIONS)
+        found = tuple(self.value("dimensions", list, what, entry, where))
+        if found not in DIMENSIONS:
+            self.fail(where + "dimensions", f"is {json.dumps(entry['dimensions'])}; expected {what}")
+        return found
+
+    def edges(self, entry, where):
+        """What a stencil reads beyond the array."""
+        found = self.text("edges", f"one of {', '.join(EDGES)}", entry, where) if "edges" in entry else "nearest"
+        if found not in EDGES:
+            self.fail(where + "edges", f"is '{found}'; {nearest(found, EDGES)}expected one of {', '.join(EDGES)}")
+        return found
 
     def has_count(self, entry, where, form):
         """Whether the launch has an argument of how many elements there are."""
         found = self.option("count", entry, where)
-        if found and form == "stencil":
-            self.fail(where + "count", "stands beside 'stencil', whose launch takes rows and columns; expected one of the two")
+        if found and "dimensions" in entry:
+            self.fail(where + "count", "stands beside 'dimensions', whose sizes the launch takes; expected one of the two")
         return found
 
     def check_structs(self, kernel, where):
@@ -275,19 +305,20 @@ class KernelChecker(Checker):
             end = next((other for other in found[at:] if other.text == ")"), found[-1])
             steps = kernel.each[found[at + 1].end:end.begin]
             numbers = [step.strip() for step in steps.split(",")]
-            if (len(numbers) != 2 or not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers)
+            if (len(numbers) != len(kernel.dimensions) or not all(re.fullmatch(r"[+-]?\d+", number) for number in numbers)
                     or any(abs(int(number)) > kernel.radius for number in numbers)):
-                self.fail(where + "each", f"holds '{token.text}({steps})'; expected two whole numbers from -{kernel.radius} to "
-                          f"{kernel.radius}, the steps to a neighbour in rows and columns")
+                self.fail(where + "each", f"holds '{token.text}({steps})'; expected {len(kernel.dimensions)} whole numbers from -{kernel.radius} to "
+                          f"{kernel.radius}, the steps to a neighbour in {', '.join(kernel.dimensions)}")
+            kernel.lines.setdefault(token.text, {})[tuple(int(number) for number in numbers[:-1])] = True
 
-    def parameters(self, entry, where, owner, form):
+    def parameters(self, entry, where, owner, form, dimensions=()):
         texts = self.value("parameters", list, "a list of parameters", entry, where)
         found = []
         for index, text in enumerate(texts):
             parameter = self.parameter(text, f"{where}parameters[{index}]", owner)
             if parameter.name in owner.functions and form != "function" or parameter.name in owner.constants:
                 self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', one of 'functions' or 'constants'; expected another name")
-            if parameter.name in (*INDICES[form], *LAUNCH_NAMES[form], *(("count",) if entry.get("count") is True else ())):
+            if parameter.name in (*indices(form, dimensions), *LAUNCH_NAMES[form], *launch_sizes(dimensions), *(("count",) if entry.get("count") is True else ())):
                 self.fail(f"{where}parameters[{index}]", f"is called '{parameter.name}', which the generated code uses; expected another name")
             if any(parameter.name == other.name for other in found):
                 self.fail(f"{where}parameters[{index}]", f"'{parameter.name}' is listed twice")

@@ -3,6 +3,7 @@
 
 import textwrap
 
+from ferry_box import Box
 from ferry_c import CodeError, tokens
 from ferry_dialect import CUDA, OPENCL, indented
 from ferry_layout import LITERAL_BYTES
@@ -17,7 +18,7 @@ LANGUAGES = ("cuda", "hip", "opencl")
 class Kernel:
     """One kernel: a map, a stencil, a reduction, or a map with reductions (\"fused\")."""
 
-    def __init__(self, owner, name, parameters, form, each):
+    def __init__(self, owner, name, parameters, form, dimensions, each):
         self.owner = owner
         self.name = name
         self.sym = f"{owner.prefix}_{name}"
@@ -26,6 +27,10 @@ class Kernel:
         self.arrays = [parameter for parameter in parameters if parameter.is_array]
         self.counting = [parameter for parameter in parameters if parameter.counts]
         self.has_count = False  # whether the launch takes the count
+        self.dimensions = dimensions  # the names of the sizes of a kernel of several dimensions
+        self.box = None  # of such a kernel
+        self.edges = ""  # what a stencil reads beyond the array
+        self.lines = {}  # steps to the lines of neighbours that it reads, by the names of arrays
         self.each = each
         self.text = None  # what ferry_rules.py found in it
         self.comment = ""
@@ -62,16 +67,21 @@ class Kernel:
 
     def finish(self):
         self.counted = [parameter for parameter in self.parameters if parameter.name in self.text.counted]
-        self.sizes = [*{"stencil": ["rows", "columns", "first", "count", "from_"]}.get(self.form, ["n_"]),
-                      *(parameter.count_name for parameter in self.counted)]
+        self.box = Box(self.dimensions, self.radius, self.edges or "none") if self.dimensions else None
+        self.sizes = [*(self.box.sizes if self.box else ["n_"]), *(parameter.count_name for parameter in self.counted)]
+        self.launch_declared = self.box.declared if self.box else "size_t count, " if self.has_count else ""
+        self.launch_given = self.box.given if self.box else "count, " if self.has_count else ""
+        self.out_of_range = ("the box is not inside, or an array is too small" if self.box else "an array is shorter than `count`" if self.has_count else
+                             "the counts differ")
+        self.cell = ["i", *self.box.indices, "at_"] if self.box else ["i"]  # what is different for each element
         self.parameter_count = len(self.parameters) + {"reduction": 1, "fused": 1 + len(self.results)}.get(self.form, 0) + len(self.sizes)
         self.ones = [parameter for parameter in self.parameters if parameter.one]
         # Elements that write the same one must not run at once, and the compiler must not take them for independent.
         self.scatters = any(parameter.whole and not parameter.is_read for parameter in self.parameters)
         self.returns = self.text.has_return
         self.element_name = f"{self.sym}_Element_"  # no function of the file has capitals
-        self.element_declared = ", ".join([*(parameter.declared_for_element() for parameter in self.parameters), *(f"const size_t {size}" for size in ("i", *self.sizes))])
-        self.element_given = ", ".join([*(parameter.name for parameter in self.parameters), "i", *self.sizes])
+        self.element_declared = ", ".join([*(parameter.declared_for_element() for parameter in self.parameters), *(f"const size_t {size}" for size in (*self.cell, *self.sizes))])
+        self.element_given = ", ".join([*(parameter.name for parameter in self.parameters), *self.cell, *self.sizes])
         # Several threads of the host may run it: what it writes at all is independent, or integers that are changed atomically.
         self.is_parallel = not self.text.writes
         self.described = textwrap.wrap(" ".join(filter(None, self._sentences())), 96, break_long_words=False)
@@ -80,6 +90,7 @@ class Kernel:
         self.unused = [parameter for parameter in self.parameters if parameter.name not in words]
         self.host_each = indented(self.owner.spelled(self.text, self.owner.host_constants))
         self.reads = [parameter for parameter in self.counting if parameter.is_read]
+        self.host_lines = [(one, [self.box.line(steps, self.owner.sym) for steps in self.lines[one.name]]) for one in self.reads if one.name in self.lines]
         self.cuda_text = self._text(CUDA, "".join(helper.in_cuda() for helper in self.helpers),
                                     self.owner.spelled(self.text, self.owner.cuda_constants))
         self.text_lines = c_string_lines(self.cuda_text)
@@ -101,16 +112,32 @@ class Kernel:
             self.into_opencl_text = "" if self.no_opencl else self._into_text(OPENCL)
             self.into_opencl_lines = c_string_lines(self.into_opencl_text)
 
+    def _where(self):
+        """What a launch does its work for, and which counts arrays must have."""
+        counting, apart = listed(self.counting, "and"), [one for one in self.parameters if one.is_buffer and not one.counts]
+        if self.box:
+            inside = " whose neighbours exist" if self.edges == "none" else ""
+            return (f"the cells of `box`, or for all cells{inside} if it is NULL. FERRY_REST in it means up to the end",
+                    f"{'Arrays' if apart else 'The arrays'} have " + " of ".join(f"`{name}` {name}" for name in self.dimensions[:-1])
+                    + " of `columns` elements, and need those that are used.")
+        if self.has_count:
+            return "the indices [0, count)", f"It uses the first `count` elements of {counting}." if self.counting else ""
+        equal = len(self.counting) > 1 or not apart
+        return (f"every element of {counting}" if apart else "every element of the arrays",
+                f"{counting if apart else 'The arrays'} must have equal counts." if equal else "")
+
     def _sentences(self):
         """What the comment of the launch says of the count, of whole arrays and of overlaps."""
-        counting, apart = listed(self.counting, "and"), [one for one in self.parameters if one.is_buffer and not one.counts]
-        where = "the indices [0, count)" if self.has_count else f"every element of {counting}" if apart else "every element of the arrays"
-        if self.form in ("map", "fused"):
+        apart = [one for one in self.parameters if one.is_buffer and not one.counts]
+        where, counts = self._where()
+        if self.form != "reduction":
             yield f"Queues {self.name} on the stream, for {where}."
-        if self.has_count and self.counting:
-            yield f"It uses the first `count` elements of {counting}."
-        elif not self.has_count and self.form != "stencil":
-            yield f"{counting if apart else 'The arrays'} must have equal counts." if len(self.counting) > 1 or not apart else ""
+        elif self.box:
+            yield f"It is computed for {where}."
+        yield counts
+        if self.form == "stencil":
+            beyond = {"nearest": " Outside of the array it reads the nearest element.", "wrap": " Outside of the array it reads the element at the other end."}
+            yield f"It reads these cells and {self.radius} on each side.{beyond.get(self.edges, '')} What it reads must not overlap what it writes."
         for one in apart:
             yield f"The value of `{one.name}` is its first element when the device runs the kernel." if one.one else f"All of `{one.name}` is passed."
         if self.form in ("map", "fused"):
@@ -147,7 +174,7 @@ class Kernel:
         if self.form == "reduction":
             scalar = dialect.scalar(self.result)
             head = dialect.head(self.sym, declarations + [f"{dialect.memory}{scalar} *partial_"] + sizes)
-            return helpers + head + self._ones_text(dialect) + self._tree_text(dialect, f"({scalar})({each})", f"partial_[{dialect.block}]")
+            return helpers + head + self._ones_text(dialect) + self._tree_text(dialect, self._loop(dialect), f"({scalar})({each})", f"partial_[{dialect.block}]")
         if self.form == "fused":
             outs = [f"{dialect.memory}{dialect.scalar(one.element)} *{one.name}_out_" for one in self.results]
             head = dialect.head(self.sym, declarations + [f"{dialect.memory}uint64_t *scratch_"] + outs + sizes)
@@ -155,19 +182,17 @@ class Kernel:
         head = dialect.head(self.sym, declarations + sizes) + self._ones_text(dialect)
         if self.form == "map" and self.returns:
             declared = [parameter.declared_for_element(dialect) for parameter in self.parameters]
-            declared += [f"const {dialect.size} {size}" for size in ("i", *self.sizes)]
+            declared += [f"const {dialect.size} {size}" for size in (*self.cell, *self.sizes)]
             element = f"{dialect.function} void\n{self.element_name}({', '.join(declared)})\n{{\n{indented(each, 4)}}}\n"
-            return helpers + element + head + dialect.strided("i", "n_") + f"        {self.element_name}({self.element_given});\n    }}\n}}\n"
-        if self.form == "map":
-            return helpers + head + dialect.strided("i", "n_") + indented(each, 8) + "    }\n}\n"
-        near = (f"{dialect.function} size_t near_(size_t at, int step, size_t end)\n{{\n"
-                "    if (step < 0)\n        return at < (size_t)-step ? 0 : at - (size_t)-step;\n"
-                "    return at + (size_t)step < end ? at + (size_t)step : end - 1;\n}\n")
-        macros = "".join(f"#define {one.name}(row_step_, column_step_) {one.name}[(near_(row, row_step_, rows) - from_) * columns"
-                         " + near_(column, column_step_, columns)]\n" for one in self.reads)
-        return (helpers + near + macros + head + dialect.strided("i", "count * columns")
-                + "        const size_t row = first + i / columns, column = i % columns;\n        (void)row; (void)column;\n"
-                + indented(each, 8) + "    }\n}\n")
+            return helpers + element + head + self._loop(dialect) + f"        {self.element_name}({self.element_given});\n    }}\n}}\n"
+        near = self.box.device_neighbours(dialect, self.reads) if self.radius else ""
+        return helpers + near + head + self._loop(dialect) + indented(each, 8) + "    }\n}\n"
+
+    def _loop(self, dialect):
+        """The beginning of the loop in which a thread of a device runs its elements."""
+        if self.box:
+            return self.box.device_begin() + dialect.strided("k_", "cells_") + self.box.device_cell()
+        return dialect.strided("i", "n_")
 
     def _ones_text(self, dialect):
         return "".join(f"    const {dialect.value(one.element)} {one.name} = {one.pointer}[0];\n    (void){one.name};\n" for one in self.ones)
@@ -176,7 +201,7 @@ class Kernel:
         scalar = dialect.scalar(self.result)
         head = dialect.head(self.sym + "_into", [f"{dialect.memory}const {scalar} *partial_", f"{dialect.memory}{scalar} *out_",
                                                  f"{dialect.size} n_"])
-        return head + self._tree_text(dialect, "partial_[i]", "out_[0]")
+        return head + self._tree_text(dialect, dialect.strided("i", "n_"), "partial_[i]", "out_[0]")
 
     def _fused_text(self, dialect, each):
         """Each block combines its elements. The block that is done last combines the partial results of all, in their order, so that
@@ -195,7 +220,7 @@ class Kernel:
         text = "".join(f"    {dialect.shared} {scalar} {one.name}_shared_[{BLOCK}];\n" for one, scalar in typed)
         text += f"    {dialect.shared} unsigned int last_[1];\n"
         text += "".join(f"    {scalar} {one.name}_r_ = {one.identity_in(dialect)};\n" for one, scalar in typed)
-        text += dialect.strided("i", "n_") + "".join(f"        {scalar} {one.variable};\n" for one, scalar in typed) + indented(each, 8)
+        text += self._loop(dialect) + "".join(f"        {scalar} {one.variable};\n" for one, scalar in typed) + indented(each, 8)
         text += "".join(f"        {one.combine_into(f'{one.name}_r_', one.variable, scalar)}\n" for one, scalar in typed) + "    }\n" + tree(4)
         slots = [f"((volatile {dialect.memory}{scalar} *)(scratch_ + 1 + {at} * {dialect.blocks}))" for at, (_, scalar) in enumerate(typed)]
         text += f"    if ({thread} == 0) {{\n"
@@ -209,13 +234,13 @@ class Kernel:
         text += "        }\n" + tree(8) + f"        if ({thread} == 0) {{\n"
         return text + "".join(f"            {one.name}_out_[0] = {one.name}_r_;\n" for one in self.results) + "        }\n    }\n}\n"
 
-    def _tree_text(self, dialect, value, target):
+    def _tree_text(self, dialect, loop, value, target):
         """Each thread combines its stride in order, then the block its threads as a tree."""
         scalar, thread = dialect.scalar(self.result), dialect.thread
         identity = self.reduced.identity_in(dialect)
         combine = self.reduced.combine_into("r_", "v_", scalar)
         return (f"    {dialect.shared} {scalar} shared_[{BLOCK}];\n    {scalar} r_ = {identity};\n"
-                + dialect.strided("i", "n_") + f"        const {scalar} v_ = {value};\n        {combine}\n    }}\n"
+                + loop + f"        const {scalar} v_ = {value};\n        {combine}\n    }}\n"
                 f"    shared_[{thread}] = r_;\n"
                 f"    for (unsigned int half_ = {BLOCK // 2}; half_ > 0; half_ /= 2) {{\n"
                 f"        {dialect.barrier}\n"

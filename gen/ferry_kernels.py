@@ -4,6 +4,7 @@
 import os
 
 from ferry_c import CodeError, called_names, with_names
+from ferry_box import NEIGHBOURS
 from ferry_calls import Atomic, Helper, is_wrapped
 from ferry_check import KernelChecker, unknown_names
 from ferry_dialect import CUDA, OPENCL
@@ -70,7 +71,8 @@ class KernelFile:
         self.helpers = list({helper.called: helper for helper in found}.values())
         self.has_returns = any(kernel.returns for kernel in self.kernels)
         self.has_result = any(kernel.result for kernel in self.kernels)
-        self.has_stencil = any(kernel.form == "stencil" for kernel in self.kernels)
+        self.neighbours = {edges: NEIGHBOURS[edges] for edges in ("nearest", "wrap") if any(kernel.edges == edges for kernel in self.kernels)}
+        self.has_box = any(kernel.box for kernel in self.kernels)
         self.block, self.blocks, self.part = BLOCK, BLOCKS, PART
 
     def names_of_types(self, spelled):
@@ -87,7 +89,7 @@ class KernelFile:
     @staticmethod
     def names_in(text, constants):
         names = {name: value for name, value in constants.items() if name not in text.parameters}
-        if text.form in ("map", "reduction", "fused") and "n" not in text.parameters and "n" not in text.locals:
+        if text.form != "function" and not text.dimensions and "n" not in text.parameters and "n" not in text.locals:
             names["n"] = "n_"
         return names
 

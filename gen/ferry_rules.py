@@ -4,7 +4,14 @@
 from ferry_c import CodeError, parse_expression, parse_statements, with_changes
 from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
 
-INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "fused": ("i",), "function": ()}
+DIMENSIONS = (("rows", "columns"), ("planes", "rows", "columns"))
+
+
+def indices(form, dimensions):
+    """The names of indices and sizes that a text has."""
+    if form == "function":
+        return ()
+    return ("i", *(name[:-1] for name in dimensions), *dimensions)
 
 # What texts call, beside functions of C. The generated code replaces these calls.
 BUILT_IN = ("count", "atomic_add", "atomic_min", "atomic_max")
@@ -15,7 +22,7 @@ class Text:
     """One checked text. `unknown` are names that nothing in the file defines, each with what a message says of it; `locals` are the
     names that it declares; `counted` are the whole arrays whose length it uses."""
 
-    def __init__(self, text, form, parameters, known, types, functions):
+    def __init__(self, text, form, parameters, known, types, functions, dimensions=()):
         self.text = text
         self.form = form
         self.parameters = {parameter.name: parameter for parameter in parameters}
@@ -27,6 +34,8 @@ class Text:
         self.changes = []  # (begin, end, what the generated code has there instead)
         self.types = types
         self.functions = functions  # of the file, by their names
+        self.dimensions = dimensions
+        self.indices = indices(form, dimensions)
         self.results = {}  # the expressions that follow the statements, by the variables that take their values
 
     def check(self):
@@ -111,7 +120,7 @@ class Walk:
     def visit_declared(self, node):
         self.visit_parts(node)
         name = node.token.text
-        if name in self.text.parameters and self.text.form != "function" or name in INDICES[self.text.form] or name in self.text.known:
+        if name in self.text.parameters and self.text.form != "function" or name in self.text.indices or name in self.text.known:
             raise CodeError(f"declares '{name}', which already has a meaning here; expected another name for the variable")
         self.scopes[-1].add(name)
         self.text.locals[name] = node
@@ -177,9 +186,9 @@ class Walk:
     def visit_name(self, node):
         name = node.token.text
         parameter = self.parameter(node)
-        if self.is_local(name) or name in INDICES[self.text.form] or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
+        if self.is_local(name) or name in self.text.indices or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
             return
-        if name == "n" and self.text.form in ("map", "reduction", "fused") and parameter is None:
+        if name == "n" and self.text.form != "function" and not self.text.dimensions and parameter is None:
             return
         if parameter is None:
             self.text.unknown.setdefault(name, (
@@ -196,8 +205,11 @@ class Walk:
             raise CodeError(f"uses '{parameter.name}' without an index; expected an element of it, such as '{parameter.name}[i]', because the "
                             "array is written")
         if self.text.form == "stencil" and parameter.is_read:
-            raise CodeError(f"uses '{parameter.name}' without steps; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+            raise CodeError(f"uses '{parameter.name}' without steps; expected '{parameter.name}({self.steps()})', a neighbour of the cell")
         raise CodeError(f"uses '{parameter.name}' without '[i]'; {self.alone(parameter)}")
+
+    def steps(self):
+        return ", ".join(name.upper() for name in self.text.dimensions)
 
     @staticmethod
     def alone(parameter):
@@ -214,8 +226,10 @@ class Walk:
         if parameter.whole:
             return parameter
         if self.text.form == "stencil" and parameter.is_read:
-            raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+            raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}({self.steps()})', a neighbour of the cell")
         if index.kind == "name" and index.token.text == "i":
+            if self.text.dimensions:
+                self.text.changes.append((index.begin, index.end, "at_"))  # the part of the array that is passed begins at the box
             return parameter
         raise CodeError(f"uses '{self.source(node)}'; {self.alone(parameter)}")
 

@@ -101,7 +101,20 @@ CHANGES = [
     ("only whole arrays, and no count", ["kernels", MAP], {"name": "k", "parameters": ["update whole float x"], "each": "x[i] = 1.0f;"},
      f"kernels[{MAP}].parameters", "has no array that gives the count", BEYOND_SCHEMA),
     ("a count that is a number", ["kernels", MAP, "count"], 3, f"kernels[{MAP}].count", "true or false"),
-    ("a stencil with a count", ["kernels", BLUR, "count"], True, f"kernels[{BLUR}].count", "stands beside 'stencil'"),
+    ("a stencil with a count", ["kernels", BLUR, "count"], True, f"kernels[{BLUR}].count", "stands beside 'dimensions'"),
+    ("a stencil without dimensions", ["kernels", BLUR, "dimensions"], DROP, f"kernels[{BLUR}].stencil", "stands without 'dimensions'"),
+    ("dimensions of other names", ["kernels", BLUR, "dimensions"], ["y", "x"], f"kernels[{BLUR}].dimensions",
+     'is ["y", "x"]; expected ["rows", "columns"] or ["planes", "rows", "columns"]'),
+    ("dimensions that are a number", ["kernels", BLUR, "dimensions"], 2, f"kernels[{BLUR}].dimensions", 'expected ["rows", "columns"]'),
+    ("edges of another kind", ["kernels", BLUR, "edges"], "mirror", f"kernels[{BLUR}].edges", "expected one of nearest, none, wrap"),
+    ("edges without a stencil", ["kernels", MAP, "edges"], "none", f"kernels[{MAP}].edges", "stands without 'stencil'"),
+    ("a step too many", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0, 1);", f"kernels[{BLUR}].each", "holds 'now(0, 0, 1)'; expected 2 whole numbers",
+     BEYOND_SCHEMA),
+    ("n of a plane", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0) + n;", f"kernels[{BLUR}].each", "uses 'n'", BEYOND_SCHEMA),
+    ("a plane of rows and columns", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0) + plane;", f"kernels[{BLUR}].each", "uses 'plane'", BEYOND_SCHEMA),
+    ("a parameter called as a size", ["kernels", BLUR, "parameters", 1], "float columns", f"kernels[{BLUR}].parameters[1]", "called 'columns'", BEYOND_SCHEMA),
+    ("a parameter called box", ["kernels", BLUR, "parameters", 1], "float box", f"kernels[{BLUR}].parameters[1]", "called 'box'", BEYOND_SCHEMA),
+    ("another element of a plane", ["kernels", BLUR, "each"], "next[i + columns] = weight * now(0, 0);", f"kernels[{BLUR}].each", "uses 'next[i + columns]'", BEYOND_SCHEMA),
     ("a parameter called as the count", ["kernels", MAP], {"name": "k", "count": True, "parameters": ["update float x", "float count"], "each": "x[i] = count;"},
      f"kernels[{MAP}].parameters[1]", "called 'count'", BEYOND_SCHEMA),
     ("a value in a buffer that is updated", ["kernels", MAP, "parameters", 0], "update one double a", f"kernels[{MAP}].parameters[0]",
@@ -203,7 +216,7 @@ CHANGES = [
     ("kernel without arrays", ["kernels", DOT, "parameters"], ["double x"], f"kernels[{DOT}].parameters", "has no array"),
     ("stencil without a radius", ["kernels", BLUR, "stencil"], 0, f"kernels[{BLUR}].stencil", "from 1 to 16"),
     ("stencil past its radius", ["kernels", BLUR, "stencil"], 1, f"kernels[{BLUR}].each", "holds 'now(-2, 0)'", BEYOND_SCHEMA),
-    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "two whole numbers", BEYOND_SCHEMA),
+    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "2 whole numbers", BEYOND_SCHEMA),
     ("stencil that reads by index", ["kernels", BLUR, "each"], "next[i] = now[i];", f"kernels[{BLUR}].each", "holds 'now['", BEYOND_SCHEMA),
     ("option that is none", ["kernels", MAP, "options"], ["lineinfo"], f"kernels[{MAP}].options[0]", "such as '-lineinfo'"),
     ("option of HIP that is none", ["kernels", MAP, "options"], {"hip": ["w"]}, f"kernels[{MAP}].options.hip[0]", "such as '-lineinfo'"),
@@ -272,6 +285,8 @@ CHANGES = [
 ]
 
 
+PLANE = {"dimensions": ["rows", "columns"]}
+SOLID = {"dimensions": ["planes", "rows", "columns"]}
 # Correct texts that the rules must not refuse: (parameters, each, other keys of the kernel).
 CORRECT = [
     ("read float x, overwrite float z", "if (x[i] > 0) { z[i] = x[i]; } else z[i] = -x[i];", {}),
@@ -300,8 +315,13 @@ CORRECT = [
     ("update float x", "x[i] = erff(x[i]) + cbrtf(x[i]);", {"inexact": True}),
     ("read double x", "isnan(x[i]) ? 0 : fabs(x[i])", {"sum": "double"}),
     ("read whole double x", "isnan(x[i]) ? 0 : fabs(x[i + 1 < n ? i + 1 : 0])", {"sum": "double", "count": True}),
-    ("read float old, overwrite float next", "next[i] = row && column + 1 < columns ? old(-1, +1) : old(0, 0);", {"stencil": 1}),
-    ("read float old, update float sum", "sum[i] += old(0, -1) + (float)(rows + first + count);", {"stencil": 1}),
+    ("read float old, overwrite float next", "next[i] = row && column + 1 < columns ? old(-1, +1) : old(0, 0);", {"stencil": 1, **PLANE}),
+    ("read float old, update float sum", "sum[i] += old(0, -1) + (float)(rows + i);", {"stencil": 1, **PLANE, "edges": "none"}),
+    ("read float old, update float first", "first[i] += old(0, -1, 2) + (float)(planes * plane);", {"stencil": 2, **SOLID, "edges": "wrap"}),
+    ("update float count, read float n", "if (row > column) { return; } count[(i)] = (float)i + n[i] * rows;", PLANE),
+    ("read float x", "x[i] * (float)plane", {"sum": "float", **SOLID}),
+    ("update float x", "x[i] += 1;", {"results": [{"name": "sum", "sum": "float", "value": "x[i] * column"}], **PLANE}),
+    ("update whole float x", "x[row * columns + column] += 1;", PLANE),
 ]
 
 
@@ -571,7 +591,7 @@ def value_cases(tap, library, how):
         now = random.standard_normal((rows, columns)).astype("f4")
         begin, end = max(first - 2, 0), min(first + count + 2, rows)
         next_ = numpy.zeros((count, columns), "f4")
-        call(library, "blur", numpy.ascontiguousarray(now[begin:end]), ctypes.c_float(0.3), next_, rows, columns, first, count, begin)
+        call(library, "blur", numpy.ascontiguousarray(now[begin:end]), ctypes.c_float(0.3), next_, rows, columns, first, count, 0, columns)
         problems += same(next_.ravel(), blurred(now, numpy.float32(0.3), first, count).ravel())
     tap.case(f"{how}: a stencil gives NumPy's bits, at every edge", problems)
 
@@ -635,6 +655,32 @@ def assembly_cases(tap, folder, folders, compiler):
     tap.case(f"{compiler[0]} -O2 vectorizes host functions, and fuses nothing", problems)
 
 
+# The loops over elements that must be vector code: those of maps, and of the cells of a stencil whose neighbours exist.
+VECTOR_LOOP = re.compile(r"for \((i = first_|column = first_column_|column = inner_begin_);")
+REPORTS = {"gcc": ["-fopt-info-vec-optimized"], "clang": ["-Rpass=loop-vectorize"]}
+
+
+def report_cases(tap, folder, folders, compiler):
+    """The compiler reports at -O2 that it vectorizes these loops. A condition in one of them would prevent it."""
+    options = next((options for name, options in REPORTS.items() if name in pathlib.Path(compiler[-1]).name), None)
+    if options is None:
+        tap.skip(f"{compiler[0]}: report", "no gcc or clang")
+        return
+    result = subprocess.run([*compiler, "-O2", *options, "-c", *(f"-I{one}" for one in folders), str(folder / "runs.c"), "-o", os.devnull],
+                            capture_output=True, text=True)
+    vectorized = {int(line) for line in re.findall(r"several_kernels\.h:(\d+):\d+: .*?vectorized", result.stderr)}
+    lines = (folder / "mylib" / "several_kernels.h").read_text().splitlines()
+    problems = []
+    for name in ("linear_sum", "scale", "blur", "heat", "solid", "softened"):
+        begin = lines.index(f"mylib_{name}_range_(void **values_, size_t first_, size_t end_)")
+        end = lines.index("}", begin)
+        # Compilers name the line of the loop, or that of a statement in it.
+        loops = [at for at in range(begin, end) if VECTOR_LOOP.search(lines[at]) and "?" not in lines[at]]
+        problems += [] if len(loops) == 1 else [f"{name}: {len(loops)} loops"]
+        problems += [f"{name}: the loop of line {at + 1} is not vector code" for at in loops if not vectorized & set(range(at + 1, end + 1))]
+    tap.case(f"{compiler[0]} -O2 reports that it vectorizes maps and stencils", problems)
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as name:
@@ -658,6 +704,7 @@ def main():
             function_cases(tap, folder, folders, compiler)
             if platform.machine() == "x86_64":
                 assembly_cases(tap, folder, folders, compiler)
+                report_cases(tap, folder, folders, compiler)
     return tap.end()
 
 
