@@ -45,6 +45,11 @@ def make_parser(version):
     new.add_argument("--header", metavar="PATH", help="path of the header to be generated (default: NAME_buffer.h)")
     new.add_argument("--include", metavar="PATH", help="path by which HEADER.h is included (default: its name)")
     new.add_argument("--cc-arg", dest="arguments", metavar="ARG", action="append", default=[], help="an argument for the compiler, such as --cc-arg=-Iinclude")
+    embed = commands.add_parser("embed", help="write a header that holds the source of a kernel as a string")
+    embed.add_argument("source", metavar="KERNEL.cu", help="CUDA C++, HIP C++ or OpenCL C")
+    embed.add_argument("-o", dest="output", metavar="OUT.h", required=True, help="file to write")
+    embed.add_argument("--name", help="name of the array (default: KERNEL_cu)")
+    embed.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     for name, (_, several, written) in OUTPUTS.items():
         command = commands.add_parser(name, help=f"write {written}")
         command.add_argument("types", metavar="KERNELS.json" if name == "kernels" else "TYPE.json", nargs="+" if several else 1)
@@ -55,8 +60,8 @@ def make_parser(version):
     # argparse would keep an option after the command apart from one before it.
     for name, command in commands.choices.items():
         command.add_argument("--templates", metavar="DIR", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        if name == "new":
-            continue  # the compiler's own
+        if name in ("new", "embed"):
+            continue  # the compiler's own, or none
         command.add_argument("--target", choices=TARGETS, default=DEFAULT_TARGET.name,
                              help="the data model by which layouts that a file leaves out are computed (default: %(default)s)")
     return parser
@@ -167,6 +172,14 @@ def write_new(options):
         sys.stdout.write(text)
 
 
+def write_embedded(options):
+    from ferry_embed import embedded
+    text = embedded(options.source, options.name)
+    if options.depfile:
+        write(options.depfile, depfile_text(options.output, unique_paths([options.source, *own_modules()])))
+    write(options.output, text)
+
+
 def read_type(path, options):
     return load(path, TARGETS[options.target])
 
@@ -187,6 +200,9 @@ def read_any(path, options):
 def run(options, program):
     if options.command == "new":
         write_new(options)
+        return
+    if options.command == "embed":
+        write_embedded(options)
         return
     read = {"kernels": read_kernels, "check": read_any}.get(options.command, read_type)
     types = [read(path, options) for path in options.types]
