@@ -98,7 +98,7 @@ sharpen(ferry_context *context, const sharpen_kernels *kernels, struct pictures 
     /* All copies write where the stream is. So the bytes go up once, for the conversion and for the comparison. */
     FERRY_TRY(status, fail, ferry_byte_copy_from(before, 0, pixels, pictures->before, &on_device));
     FERRY_TRY(status, fail, ferry_copy(&to_floats, 1, &on_device));
-    FERRY_TRY(status, fail, sharpen_edges(kernels, rows, columns, 0, rows, stream, now, AMOUNT, next));
+    FERRY_TRY(status, fail, sharpen_edges(kernels, rows, columns, NULL, stream, now, AMOUNT, next));
     FERRY_TRY(status, fail, ferry_copy(&to_bytes, 1, &on_device));
     FERRY_TRY(status, fail, sharpen_compare(kernels, stream, before, after, out));
     FERRY_TRY(status, fail, ferry_byte_copy_to(after, 0, pixels, pictures->found, NULL));

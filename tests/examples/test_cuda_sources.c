@@ -46,7 +46,7 @@ main(void)
     static const char broken[] =
         "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
     enum { PROGRAMS = 13, MOST = 16 };
-    ferry_parameter shade[12], scramble[SCRAMBLE_PARAMETER_COUNT], spread[7], add[4];
+    ferry_parameter shade[13], scramble[SCRAMBLE_PARAMETER_COUNT], spread[8], add[4];
     ferry_parameter programs[PROGRAMS][MOST];
     const ferry_kernel_source sources[] = {
         hillshade_shade_source(shade),

@@ -296,6 +296,43 @@ test_writers_of_a_common_array(void **state)
     }
 }
 
+/* The parts of a reduction of a box are lines of it. */
+static void
+test_boxes(void **state)
+{
+    (void)state;
+    enum { ROWS = 701, COLUMNS = 513 };
+    const ferry_box box = {.first = {0, 3, 5}, .count = {1, 600, 500}};
+    double expected = 0, size = 0, first_found = 0;
+    for (size_t row = 3; row < 603; row++)
+        for (size_t column = 5; column < 505; column++) {
+            double value = 0.5 * numbers[row * COLUMNS + column] + (double)(row * COLUMNS);
+            expected += value;
+            size += fabs(value);
+        }
+    for (size_t t = 0; t < sizeof(threads) / sizeof(*threads); t++) {
+        char tuning[32];
+        double found;
+        mylib_several kernels;
+        ferry_context *context;
+        ferry_double_buffer x;
+        snprintf(tuning, sizeof(tuning), "host.threads=%u", threads[t]);
+        const ferry_context_options options = {.devices = "host", .tuning = tuning};
+        OK(ferry_context_create(&options, &context));
+        OK(mylib_several_create(context, &kernels));
+        OK(ferry_double_create_from(context, (size_t)ROWS * COLUMNS, numbers, NULL, &x));
+        OK(mylib_field_sum(&kernels, ROWS, COLUMNS, &box, ferry_context_stream(context, 1), x, 0.5,
+                           &found));
+        assert_int_equal(ferryi_host_threads_started(context->host_threads), threads[t] - 1);
+        first_found = t == 0 ? found : first_found;
+        assert_memory_equal(&found, &first_found, sizeof(found));
+        ferry_double_destroy(&x);
+        mylib_several_destroy(&kernels);
+        ferry_context_destroy(&context);
+    }
+    assert_true(fabs(first_found - expected) <= 600.0 * 500.0 * 0x1p-52 * size);
+}
+
 int
 main(void)
 {
@@ -304,6 +341,7 @@ main(void)
         cmocka_unit_test(test_run_has_the_same_bits),
         cmocka_unit_test(test_nan_of_any_part),
         cmocka_unit_test(test_writers_of_a_common_array),
+        cmocka_unit_test(test_boxes),
     };
     return cmocka_run_group_tests(tests, create_inputs, free_inputs);
 }
