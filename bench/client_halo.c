@@ -137,7 +137,7 @@ step_by_ferry(struct by_ferry *side, const struct plate *plate, size_t step)
     ferry_mpi_request *halos = side->halos[step % 2];
     return ferry_mpi_request_start(halos) == FERRY_OK &&
            ferry_mpi_request_wait(halos) == FERRY_OK &&
-           heat_step(&side->kernels, plate->rows + 2, plate->pitch, 0, plate->rows + 2,
+           heat_step(&side->kernels, plate->rows + 2, plate->pitch, NULL,
                      ferry_context_stream(side->context, 1), side->plates[step % 2],
                      side->plates[1 - step % 2]) == FERRY_OK;
 }
@@ -354,8 +354,8 @@ static bool
 register_kernel(void)
 {
     struct fakecuda fake;
-    ferry_parameter parameters[7];
-    size_t bytes[7];
+    ferry_parameter parameters[8];
+    size_t bytes[8];
     const ferry_kernel_source source = heat_step_source(parameters);
     if (!fakecuda_find_driver(&fake))
         return bench_failed("finding the driver that counts");

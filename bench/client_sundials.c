@@ -35,9 +35,9 @@ by_ferry(sunrealtype t, N_Vector u, N_Vector change, void *user)
 {
     const struct subject *subject = user;
     (void)t;
-    return heat_laplacian(&subject->kernels, subject->n, subject->n, 0, FERRY_REST,
-                          subject->vectors.stream, (double)(subject->n * subject->n),
-                          N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
+    return heat_laplacian(&subject->kernels, subject->n, subject->n, NULL, subject->vectors.stream,
+                          (double)(subject->n * subject->n), N_VGetBuffer_Ferry(u),
+                          N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }
@@ -48,8 +48,9 @@ by_pointers(sunrealtype t, N_Vector u, N_Vector change, void *user)
     struct subject *subject = user;
     double scale = (double)(subject->n * subject->n);
     double *from = NV_DATA_S(u), *to = NV_DATA_S(change);
-    size_t first = 0, count = subject->n, from_row = 0;
-    void *values[] = {&scale, &from, &to, &subject->n, &subject->n, &first, &count, &from_row};
+    size_t first = 0;
+    void *values[] = {&scale, &from,       &to,    &subject->n, &subject->n,
+                      &first, &subject->n, &first, &subject->n};
     (void)t;
     heat_laplacian_run(values);
     return 0;

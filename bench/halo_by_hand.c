@@ -144,8 +144,9 @@ bool
 halo_by_hand_step(struct halo_by_hand *halo, size_t step)
 {
     uint64_t now = halo->plates[step % 2], next = halo->plates[1 - step % 2];
-    size_t first = 0, from = 0;
-    void *arguments[] = {&now, &next, &halo->rows, &halo->columns, &first, &halo->rows, &from};
+    size_t first = 0;
+    void *arguments[] = {&now,   &next,       &halo->rows, &halo->columns,
+                         &first, &halo->rows, &first,      &halo->columns};
     for (int i = 0; i < HALO_WAYS; i++) {
         if (halo->ways[i].to != MPI_PROC_NULL)
             copy_strip(halo, &halo->ways[i], now, halo->ways[i].send, halo->sent[i], true);

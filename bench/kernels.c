@@ -87,7 +87,8 @@ blur(enum side side, struct arrays *arrays, size_t n)
     float *now = arrays->in[0], *next = arrays->out;
     size_t columns = ROW_BYTES / sizeof(float), rows = n / columns, first = 0;
     if (side == GENERATED)
-        bench_blur_run((void *[]){&now, &weight, &next, &rows, &columns, &first, &rows, &first});
+        bench_blur_run(
+            (void *[]){&now, &weight, &next, &rows, &columns, &first, &rows, &first, &columns});
     else
         (side == PLAIN ? plain_blur : careful_blur)(now, weight, next, rows, columns);
 }

@@ -35,6 +35,7 @@ def make_parser(version):
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     check = commands.add_parser("check", help="only check type files and files of kernels")
     check.add_argument("types", metavar="FILE.json", nargs="+")
+    add_typedef(check)
     new = commands.add_parser("new", help="write a type file from a C declaration, with the compiler's own layout")
     new.add_argument("source", metavar="HEADER.h", help="the header that declares it")
     new.add_argument("declaration", metavar="TYPE", nargs="+", help="'struct NAME', or a typedef's name")
@@ -44,19 +45,39 @@ def make_parser(version):
     new.add_argument("--header", metavar="PATH", help="path of the header to be generated (default: NAME_buffer.h)")
     new.add_argument("--include", metavar="PATH", help="path by which HEADER.h is included (default: its name)")
     new.add_argument("--cc-arg", dest="arguments", metavar="ARG", action="append", default=[], help="an argument for the compiler, such as --cc-arg=-Iinclude")
+    embed = commands.add_parser("embed", help="write a header that holds the source of a kernel as a string")
+    embed.add_argument("source", metavar="KERNEL.cu", help="CUDA C++, HIP C++ or OpenCL C")
+    embed.add_argument("-o", dest="output", metavar="OUT.h", required=True, help="file to write")
+    embed.add_argument("--name", help="name of the array (default: KERNEL_cu)")
+    embed.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     for name, (_, several, written) in OUTPUTS.items():
         command = commands.add_parser(name, help=f"write {written}")
         command.add_argument("types", metavar="KERNELS.json" if name == "kernels" else "TYPE.json", nargs="+" if several else 1)
         command.add_argument("-o", dest="output", metavar="OUT", required=True, help="file to write")
+        if name == "kernels":
+            add_typedef(command)
         command.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     # argparse would keep an option after the command apart from one before it.
     for name, command in commands.choices.items():
         command.add_argument("--templates", metavar="DIR", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        if name == "new":
-            continue  # the compiler's own
+        if name in ("new", "embed"):
+            continue  # the compiler's own, or none
         command.add_argument("--target", choices=TARGETS, default=DEFAULT_TARGET.name,
                              help="the data model by which layouts that a file leaves out are computed (default: %(default)s)")
     return parser
+
+
+def add_typedef(command):
+    command.add_argument("--typedef", dest="typedefs", metavar="NAME=TYPE", action="append", default=[], type=typedef,
+                         help="another type for a name of 'typedefs' in a file of kernels, such as --typedef real=float")
+
+
+def typedef(text):
+    """(name, type) of an argument."""
+    name, equals, c_type = text.partition("=")
+    if not (name and equals and c_type):
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME=TYPE")
+    return name, c_type
 
 
 def parse(arguments, version):
@@ -151,23 +172,40 @@ def write_new(options):
         sys.stdout.write(text)
 
 
-def read_kernels(path, target):
+def write_embedded(options):
+    from ferry_embed import embedded
+    text = embedded(options.source, options.name)
+    if options.depfile:
+        write(options.depfile, depfile_text(options.output, unique_paths([options.source, *own_modules()])))
+    write(options.output, text)
+
+
+def read_type(path, options):
+    return load(path, TARGETS[options.target])
+
+
+def read_kernels(path, options):
     from ferry_kernels import KernelFile
-    return KernelFile(path, read_object(path, "a list of kernels"), target)
+    return KernelFile(path, read_object(path, "a list of kernels"), TARGETS[options.target], dict(options.typedefs))
 
 
-def read_any(path, target):
+def read_any(path, options):
     from ferry_kernels import KernelFile, is_kernels
     data = read_object(path, "the description of a type, or a list of kernels")
-    return (KernelFile if is_kernels(data) else ElementType)(path, data, target)
+    if is_kernels(data):
+        return KernelFile(path, data, TARGETS[options.target], dict(options.typedefs))
+    return ElementType(path, data, TARGETS[options.target])
 
 
 def run(options, program):
     if options.command == "new":
         write_new(options)
         return
-    read = {"kernels": read_kernels, "check": read_any}.get(options.command, load)
-    types = [read(path, TARGETS[options.target]) for path in options.types]
+    if options.command == "embed":
+        write_embedded(options)
+        return
+    read = {"kernels": read_kernels, "check": read_any}.get(options.command, read_type)
+    types = [read(path, options) for path in options.types]
     if options.command == "check":
         for one in types:
             for key, note in getattr(one, "notes", ()):

@@ -8,6 +8,9 @@ import re
 ARITY = dict.fromkeys("sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh atanh fabs floor ceil trunc "
                       "round rint".split(), 1)
 ARITY |= dict.fromkeys("pow atan2 fmod hypot fmin fmax copysign fdim".split(), 2) | {"fma": 3}
+# Functions of C that are less exact on some devices: for kernels and functions with "inexact" alone.
+INEXACT = dict.fromkeys("erf erfc cbrt tgamma".split(), 1)
+CALLED = ARITY | INEXACT
 WIDENED = frozenset("pow tan atan2 sinh atanh hypot asin".split())
 REFUSED = frozenset(name + end for name in "cbrt erf erfc acosh asinh tgamma lgamma j0 j1 jn y0 y1 yn exp10".split() for end in ("", "f"))
 # Functions and macros of C that CUDA C++ has by the same name, without an include.

@@ -98,6 +98,14 @@ class Declaration:
     def align(self):
         return self.type.get_align()
 
+    def enumerators(self):
+        """The enumerators that the header itself declares."""
+        kinds, found = self.cindex.CursorKind, {}
+        for cursor in self.unit.cursor.get_children():
+            if cursor.kind == kinds.ENUM_DECL and self._distance(cursor) == 0:
+                found |= {one.spelling: one.enum_value for one in cursor.get_children() if one.kind == kinds.ENUM_CONSTANT_DECL}
+        return {name: value for name, value in found.items() if -2**31 <= value < 2**31}
+
     def fields(self, known):
         found = [self._field(cursor, known) for cursor in self.type.get_canonical().get_fields()]
         if not found:
@@ -201,6 +209,10 @@ def new_text(options):
         lines.append(f'    "{key}": {json.dumps(value)},')
     lines.append('    "fields": [')
     lines += [f"        {json.dumps(field)}{',' if field is not fields[-1] else ''}" for field in fields]
-    text = "\n".join([*lines, "    ]", "}", ""])
+    enumerators = declaration.enumerators()
+    lines.append("    ]," if enumerators else "    ]")
+    if enumerators:
+        lines.append(f'    "enumerators": {json.dumps(enumerators)}')
+    text = "\n".join([*lines, "}", ""])
     ElementType(options.output or f"{name}.json", json.loads(text))  # which says what no type file can describe
     return text

@@ -4,7 +4,7 @@
 import re
 
 from ferry_c import CodeError, tokens, with_names
-from ferry_names import ARITY, CONSTANTS
+from ferry_names import CALLED, CONSTANTS
 
 # Functions that OpenCL C computes exactly for float. The others go by way of double.
 EXACT = frozenset("fabs floor ceil trunc round rint fmod fmin fmax copysign fdim fma".split())
@@ -40,7 +40,7 @@ CONSTANTS_OF_OPENCL = {name: written(value if isinstance(value, str) else value[
 
 def base_of(name):
     """(the double form of a function's name, whether the name is that of the float form)."""
-    is_float = name not in ARITY and name not in SPELLED
+    is_float = name not in CALLED and name not in SPELLED
     return (name[:-1] if is_float else name), is_float
 
 
@@ -58,7 +58,7 @@ def spelled_function(name, called):
 
 
 def exact_value(name, letters):
-    """The value of a function of ferry_names.ARITY for the arguments `letters`."""
+    """The value of a function of ferry_names.CALLED for the arguments `letters`."""
     base, is_float = base_of(name)
     if not is_float or base in EXACT:
         return f"{base}({', '.join(letters)})"
@@ -137,7 +137,8 @@ class Changes:
         if name in self.text.atomics:
             arguments = [arguments[0].parts[0].parts[1], arguments[1]]  # &NAME[k] is of the type that the function takes
         for part in arguments:
-            self.visit(part)
+            if name not in self.text.functions or not self.array(part):
+                self.visit(part)
 
     def visit_unary(self, node):
         root = node.parts[0]

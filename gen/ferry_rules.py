@@ -4,7 +4,14 @@
 from ferry_c import CodeError, parse_expression, parse_statements, with_changes
 from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
 
-INDICES = {"map": ("i",), "stencil": ("i", "row", "column", "rows", "columns", "first", "count"), "reduction": ("i",), "fused": ("i",), "function": ()}
+DIMENSIONS = (("rows", "columns"), ("planes", "rows", "columns"))
+
+
+def indices(form, dimensions):
+    """The names of indices and sizes that a text has."""
+    if form == "function":
+        return ()
+    return ("i", *(name[:-1] for name in dimensions), *dimensions)
 
 # What texts call, beside functions of C. The generated code replaces these calls.
 BUILT_IN = ("count", "atomic_add", "atomic_min", "atomic_max")
@@ -15,7 +22,7 @@ class Text:
     """One checked text. `unknown` are names that nothing in the file defines, each with what a message says of it; `locals` are the
     names that it declares; `counted` are the whole arrays whose length it uses."""
 
-    def __init__(self, text, form, parameters, known, types):
+    def __init__(self, text, form, parameters, known, types, functions, dimensions=()):
         self.text = text
         self.form = form
         self.parameters = {parameter.name: parameter for parameter in parameters}
@@ -26,6 +33,9 @@ class Text:
         self.writes = set()  # whole arrays that it writes by itself, or whose atomic operations are of floating point
         self.changes = []  # (begin, end, what the generated code has there instead)
         self.types = types
+        self.functions = functions  # of the file, by their names
+        self.dimensions = dimensions
+        self.indices = indices(form, dimensions)
         self.results = {}  # the expressions that follow the statements, by the variables that take their values
 
     def check(self):
@@ -110,7 +120,7 @@ class Walk:
     def visit_declared(self, node):
         self.visit_parts(node)
         name = node.token.text
-        if name in self.text.parameters and self.text.form != "function" or name in INDICES[self.text.form] or name in self.text.known:
+        if name in self.text.parameters and self.text.form != "function" or name in self.text.indices or name in self.text.known:
             raise CodeError(f"declares '{name}', which already has a meaning here; expected another name for the variable")
         self.scopes[-1].add(name)
         self.text.locals[name] = node
@@ -176,9 +186,9 @@ class Walk:
     def visit_name(self, node):
         name = node.token.text
         parameter = self.parameter(node)
-        if self.is_local(name) or name in INDICES[self.text.form] or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
+        if self.is_local(name) or name in self.text.indices or name in SHARED_NAMES or name in CONSTANTS or name in self.text.known:
             return
-        if name == "n" and self.text.form in ("map", "reduction", "fused") and parameter is None:
+        if name == "n" and self.text.form != "function" and not self.text.dimensions and parameter is None:
             return
         if parameter is None:
             self.text.unknown.setdefault(name, (
@@ -195,8 +205,11 @@ class Walk:
             raise CodeError(f"uses '{parameter.name}' without an index; expected an element of it, such as '{parameter.name}[i]', because the "
                             "array is written")
         if self.text.form == "stencil" and parameter.is_read:
-            raise CodeError(f"uses '{parameter.name}' without steps; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+            raise CodeError(f"uses '{parameter.name}' without steps; expected '{parameter.name}({self.steps()})', a neighbour of the cell")
         raise CodeError(f"uses '{parameter.name}' without '[i]'; {self.alone(parameter)}")
+
+    def steps(self):
+        return ", ".join(name.upper() for name in self.text.dimensions)
 
     @staticmethod
     def alone(parameter):
@@ -213,8 +226,10 @@ class Walk:
         if parameter.whole:
             return parameter
         if self.text.form == "stencil" and parameter.is_read:
-            raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}(ROWS, COLUMNS)', a neighbour of the cell")
+            raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}({self.steps()})', a neighbour of the cell")
         if index.kind == "name" and index.token.text == "i":
+            if self.text.dimensions:
+                self.text.changes.append((index.begin, index.end, "at_"))  # the part of the array that is passed begins at the box
             return parameter
         raise CodeError(f"uses '{self.source(node)}'; {self.alone(parameter)}")
 
@@ -307,8 +322,12 @@ class Walk:
             else:
                 self.atomic(node, called, arguments)
             return
-        for argument in arguments if not (parameter and parameter.is_array) else ():
-            self.visit(argument)
+        function = self.text.functions.get(called.token.text) if called.kind == "name" and not self.is_local(called.token.text) else None
+        if function and any(one.is_array for one in function.parameters):
+            self.call_with_arrays(function, node, arguments)
+        elif not (parameter and parameter.is_array):
+            for argument in arguments:
+                self.visit(argument)
         if called.kind != "name":
             self.visit(called)
         elif parameter:
@@ -316,10 +335,32 @@ class Walk:
         elif not self.is_local(called.token.text):
             self.function(called.token.text)
 
+    def call_with_arrays(self, function, node, arguments):
+        """A call of a function of the file that takes arrays, which get the names of whole arrays."""
+        if len(arguments) != len(function.parameters):
+            raise CodeError(f"holds '{self.source(node)}'; expected {len(function.parameters)} arguments, as 'functions' says")
+        for argument, taken in zip(arguments, function.parameters):
+            if taken.is_array:
+                self.pass_array(function, taken, node, argument)
+            else:
+                self.visit(argument)
+
+    def pass_array(self, function, taken, node, argument):
+        array = self.parameter(argument)
+        expected = f"expected the name of an array that is '{taken.access} whole {taken.element.c_type}'"
+        if array is None or not array.whole or array.element is not taken.element or taken.access == "update" and array.access != "update":
+            raise CodeError(f"holds '{self.source(node)}' with '{self.source(argument)}' for the array '{taken.name}'; {expected}")
+        self.read(array)
+        if taken.name in function.text.writes:
+            self.text.writes.add(array.name)
+        if taken.name in function.text.counted:
+            self.text.counted.add(array.name)
+            self.text.changes.append((argument.end, argument.end, f", {array.count_name}"))
+
     def count(self, node, arguments):
         """count(NAME), the length of a whole array."""
         array = self.parameter(arguments[0]) if len(arguments) == 1 else None
-        if array is None or not array.whole or self.text.form == "function":
+        if array is None or not array.whole:
             raise CodeError(f"holds '{self.source(node)}'; expected 'count(NAME)' of an array that is 'whole'; that of all others is 'n'")
         self.text.counted.add(array.name)
         self.text.changes.append((node.begin, node.end, array.count_name))
@@ -329,7 +370,7 @@ class Walk:
         name = called.token.text
         element = arguments[0] if len(arguments) == 2 else None
         array = self.parameter(element.parts[0]) if element is not None and element.kind == "index" else None
-        if array is None or not array.whole or array.access != "update" or self.text.form == "function":
+        if array is None or not array.whole or array.access != "update":
             raise CodeError(f"holds '{self.source(node)}'; expected '{name}(NAME[k], v)' on an array that is 'update whole'")
         shape = array.element.kind, array.element.bits
         if shape not in ATOMIC_SHAPES:

@@ -47,7 +47,7 @@ HEADER_NAMES = frozenset("""
     source source_offset status stream target target_offset timeout_ns user value what written_on""".split())
 
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",
-             "cuda_declaration", "opencl_declaration", "conversions", "cpp")
+             "cuda_declaration", "opencl_declaration", "enumerators", "conversions", "cpp")
 FIELD_KEYS = ("name", "type", "offset", "count")
 CONVERSION_KEYS = ("from", "to", "function", "include")
 
@@ -145,6 +145,7 @@ class ElementType:
         self.c_type = check.c_type(self.kind)
         self.header = check.header()
         self.include = check.includes()
+        self.enumerators = check.enumerators()
         if self.kind == "struct":
             self._load_struct(check)
         else:
@@ -397,6 +398,16 @@ class Checker:
             if path in paths[:index]:
                 self.fail(f"include[{index}]", f"'{path}' is listed twice")
         return paths
+
+    def enumerators(self):
+        """The values of enumerators of the headers, by their names."""
+        found = self.value("enumerators", dict, "an object of names and numbers") if "enumerators" in self.data else {}
+        for name in found:
+            self.check_identifier(f"enumerators.{name}", name)
+            self.integer(name, -2**31, 2**31 - 1, found, "enumerators.")
+        if found and not self.data.get("include"):
+            self.fail("enumerators", "stands without 'include'; expected the header that declares them")
+        return found
 
     def given(self, key, low, high):
         """The number of a key that may be left out."""

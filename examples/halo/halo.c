@@ -249,7 +249,7 @@ run_steps(struct program *program)
         size_t now = step % 2;
         if (!mpi_done(ferry_mpi_request_start(program->halos[now]), "exchanging halos") ||
             !mpi_done(ferry_mpi_request_wait(program->halos[now]), "exchanging halos") ||
-            !done(heat_step(&program->kernels, size->rows + 2, size->columns + 2, 0, size->rows + 2,
+            !done(heat_step(&program->kernels, size->rows + 2, size->columns + 2, NULL,
                             stream, program->plates[now], program->plates[1 - now]), "computing a step"))
             return false;
     }

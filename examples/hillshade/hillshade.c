@@ -254,7 +254,7 @@ shade(struct program *program)
     float scale_east = (float)(options->factor / (8.0 * options->cell_width));
     float scale_north = (float)(options->factor / (8.0 * options->cell_height));
     /* The next step also waits. Waiting here separates the kernel's time from the download's. */
-    return done(hillshade_shade(&program->kernels, program->grid.rows, program->grid.columns, 0, FERRY_REST, program->stream,
+    return done(hillshade_shade(&program->kernels, program->grid.rows, program->grid.columns, NULL, program->stream,
                                 program->height, program->shade, scale_east, scale_north,
                                 cosf(altitude) * sinf(azimuth), cosf(altitude) * cosf(azimuth), sinf(altitude)),
                 "launching the kernel") &&

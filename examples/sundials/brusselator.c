@@ -26,8 +26,8 @@ reaction(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct program *program = user;
     (void)t;
-    return brusselator_reaction(&program->kernels, 2, program->n, 0,
-                                FERRY_REST, program->vectors.stream, BRUSSELATOR_A, BRUSSELATOR_B, N_VGetBuffer_Ferry(w),
+    return brusselator_reaction(&program->kernels, 2, program->n, NULL,
+                                program->vectors.stream, BRUSSELATOR_A, BRUSSELATOR_B, N_VGetBuffer_Ferry(w),
                                 N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
@@ -39,8 +39,8 @@ diffusion(sunrealtype t, N_Vector w, N_Vector change, void *user)
     const struct program *program = user;
     const double n = (double)program->n;
     (void)t;
-    return brusselator_diffusion(&program->kernels, 2, program->n,
-                                 0, FERRY_REST, program->vectors.stream, BRUSSELATOR_D * n * n, N_VGetBuffer_Ferry(w),
+    return brusselator_diffusion(&program->kernels, 2, program->n, NULL,
+                                 program->vectors.stream, BRUSSELATOR_D * n * n, N_VGetBuffer_Ferry(w),
                                  N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;

@@ -27,8 +27,8 @@ laplacian(sunrealtype t, N_Vector u, N_Vector change, void *user)
     const struct program *program = user;
     const double n = (double)program->n;
     (void)t;
-    return heat_laplacian(&program->kernels, program->n, program->n, 0,
-                          FERRY_REST, program->vectors.stream, n * n, N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
+    return heat_laplacian(&program->kernels, program->n, program->n, NULL,
+                          program->vectors.stream, n * n, N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }

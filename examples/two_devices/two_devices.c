@@ -75,8 +75,9 @@ run_parts(struct program *program, int parts)
     for (size_t step = 0; step < size->steps; step++) {
         for (int part = 0; part < parts; part++) {
             size_t first = size->rows * (size_t)part / (size_t)parts, end = size->rows * (size_t)(part + 1) / (size_t)parts;
-            FERRY_TRY(status, fail, heat_spread(&program->kernels, size->rows, size->columns, first,
-                                                end - first, ferry_context_stream(program->context, part + 1), now, next));
+            const ferry_box box = {.first = {0, first, 0}, .count = {1, end - first, FERRY_REST}};
+            FERRY_TRY(status, fail, heat_spread(&program->kernels, size->rows, size->columns, &box,
+                                                ferry_context_stream(program->context, part + 1), now, next));
         }
         ferry_float_buffer spare = now;
         now = next;

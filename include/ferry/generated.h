@@ -46,16 +46,39 @@ FERRY_API FERRY_NODISCARD ferry_status
 ferry_copy_converting_async(const ferry_copy_region *region, ferry_convert_policy policy,
                             const ferry_copy_options *options, ferry_event **event);
 
+/** What a stencil reads beyond an array. The meaning of a value never changes. */
+typedef enum ferry_edges {
+    FERRY_EDGES_NONE = 0,    /**< nothing: only cells whose neighbours exist are computed */
+    FERRY_EDGES_NEAREST = 1, /**< the nearest element */
+    FERRY_EDGES_WRAP = 2     /**< the element at the other end */
+} ferry_edges;
+
+/** The cells that a launch computes, and the elements of arrays that it uses. */
+typedef struct ferry_cells {
+    ferry_box box;                    /**< the cells, without FERRY_REST */
+    size_t count;                     /**< number of cells */
+    size_t begin, elements;           /**< of arrays that are used at the cell: the elements from
+                                           the first cell to the last one */
+    size_t read_begin, read_elements; /**< of arrays whose neighbours are read */
+    ferry_access overwritten;         /**< access to arrays that are overwritten: FERRY_UPDATE if
+                                           elements lie between the cells that are no cells */
+} ferry_cells;
+
 /**
- * Checks that an array of `rows` rows of `columns` elements has the rows [first, first + count),
- * and no more than SIZE_MAX elements.
+ * Finds the cells of a launch over arrays of planes, rows and columns.
+ * @param box what to compute; FERRY_REST as a count means up to the end. NULL: all cells, of
+ *        FERRY_EDGES_NONE those whose neighbours exist
+ * @param sizes numbers of planes, rows and columns; 1 plane where there are none
+ * @param reach how far neighbours are read in each direction
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (`kernel` is NULL); FERRY_ERROR_OUT_OF_RANGE;
- *         FERRY_ERROR_OVERFLOW.
+ *         FERRY_ERROR_OVERFLOW (more than SIZE_MAX elements).
  * Threads: any.
  */
-FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_check_rows(const ferry_kernel *kernel,
-                                                               size_t rows, size_t columns,
-                                                               size_t first, size_t count);
+FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_cells(const ferry_kernel *kernel,
+                                                          const ferry_box *box,
+                                                          const size_t sizes[3],
+                                                          const size_t reach[3], ferry_edges edges,
+                                                          ferry_cells *out);
 
 /**
  * Returns 1 if a launch of the kernel on the stream calls its host function and returns after it,

@@ -99,8 +99,9 @@ typedef struct ferry_argument {
     const void *pointer;  /**< address of a value that is larger than FERRY_VALUE_BYTES, which the
                                call reads */
     size_t bytes, align;  /**< size and alignment of a value */
-    ferry_access access;  /**< used only by ferry_scope_open_all(); a launch uses that of the
-                               kernel's parameter */
+    ferry_access access;  /**< for ferry_scope_open_all(). A launch uses that of the kernel's
+                               parameter. FERRY_UPDATE here replaces FERRY_OVERWRITE there:
+                               elements that the kernel does not write then keep their values */
     uint32_t is_value;
     union {
         unsigned char bytes[FERRY_VALUE_BYTES];
@@ -115,7 +116,7 @@ typedef struct ferry_argument {
  */
 FERRY_API ferry_argument ferry_buffer_argument(ferry_buffer *buffer, const ferry_element *element,
                                                size_t offset, size_t count);
-/** Returns a copy of `argument` with this access, for ferry_scope_open_all(). Threads: any. */
+/** Returns a copy of `argument` with this access, see ferry_argument.access. Threads: any. */
 FERRY_API ferry_argument ferry_argument_with(ferry_argument argument, ferry_access access);
 /** Returns an argument that passes a copy of the scalar `*value`. Threads: any. */
 FERRY_API ferry_argument ferry_element_value(const ferry_element *element, const void *value);

@@ -29,6 +29,7 @@ Types = Union[Sequence[Union[str, "os.PathLike[str]"]], Mapping[str, Any]]
 _ACCESSES = ("read", "update", "overwrite")
 _VARIABLE = re.compile(r"[A-Z]")
 _PREFIX = "py"
+_NOTHING: Mapping[str, Any] = {}
 _KEPT = 500  # host functions in the cache, of 20 KB each
 
 
@@ -228,14 +229,17 @@ class _Expression:
 
     def __init__(self, parameters: str | Sequence[str], each: str | Sequence[str], entry: dict[str, Any], name: str,
                  functions: Sequence[dict[str, Any]], types: Types, include: Sequence[str],
-                 folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], count: bool, context: Context | None) -> None:
+                 folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], count: bool, constants: Mapping[str, float | str],
+                 inexact: bool, context: Context | None) -> None:
         listed = parameters.split(",") if isinstance(parameters, str) else list(parameters)
         self._words = [text.split() if isinstance(text, str) else [] for text in listed]
         self._each = each if isinstance(each, str) else list(each)
-        self._entry = {**entry, "name": name, **({"fast": True} if fast else {}), **({"count": True} if count else {}), **({"options": list(options)} if options else {})}
+        self._entry = {**entry, "name": name, **({"fast": True} if fast else {}), **({"inexact": True} if inexact else {}), **({"count": True} if count else {}), **({"options": list(options)} if options else {})}
         self._file: dict[str, Any] = {"ferry": 1, "prefix": _PREFIX, "header": "kernels.h", "kernels": []}
         if functions:
             self._file["functions"] = list(functions)
+        if constants:
+            self._file["constants"] = dict(constants)
         self._paths, self._structs = split_types(types)
         if include:
             self._file["include"] = list(include)
@@ -301,7 +305,9 @@ class _Expression:
             if not self._each:
                 del entry["each"]
         try:
-            return generator.KernelFile(self.name, {**self._file, **({"types": paths} if paths else {}), "kernels": [entry]})
+            # I is a macro of C.
+            more = {"typedefs": {variable: _name_of_element(kind) for variable, kind in bound.items() if variable != "I"}, "types": paths}
+            return generator.KernelFile(self.name, {**self._file, **{key: value for key, value in more.items() if value}, "kernels": [entry]})
         except errors as error:
             raise _ferry.ArgumentError(str(error)) from error
 
@@ -516,13 +522,14 @@ def _spoken_name(each: str | Sequence[str]) -> str:
     """Return a name that keeps kernels apart in messages and traces: the words of the first statement."""
     text = (each if isinstance(each, str) else " ".join(map(str, each))).replace("[i]", "")
     words = [_SPOKEN.get(word, word) for word in re.findall(r"[A-Za-z_]\w*|\d+|[-=+*/]", text)]
-    return re.sub(r"_+", "_", "_".join(words)[:48]).strip("_") or "kernel"
+    return re.sub(r"_+", "_", "_".join(words)[:48]).strip("_").lower() or "kernel"
 
 
 def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str | None = None,
                 functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-                count: bool = False, results: Mapping[str, tuple[str, str, str]] | None = None, context: Context | None = None) -> Elementwise | Fused:
+                count: bool = False, results: Mapping[str, tuple[str, str, str]] | None = None,
+                constants: Mapping[str, float | str] = _NOTHING, inexact: bool = False, context: Context | None = None) -> Elementwise | Fused:
     """Return a kernel that runs statements for each element, on CUDA devices and on all others.
 
     `parameters` are as in a file of `ferry-gen kernels`: "read double x", "update double y", "overwrite double z" are
@@ -531,6 +538,8 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     the index. "read whole double t" is an array of any shape that is indexed freely, with count(t) elements, and "read one double a" a
     value in the first element of an array. With `count` a call says the number of elements, as in kernel(x, count=10). `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
     files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
+    `constants` are numbers by names that the statements may use, and `inexact` allows erf, erfc, cbrt and tgamma. A type of one letter is a
+    type in the statements too.
     `name` is the kernel's in messages and traces; by default it says the statement: z_is_a_times_x.
 
     With `results` one launch also computes numbers of all elements: each is ("sum", "min" or "max", a type, an expression), and a
@@ -554,14 +563,15 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
         for result, one in results.items():
             if not isinstance(one, tuple) or len(one) != 3 or one[0] not in ("sum", "min", "max") or not isinstance(one[2], str):
                 raise _ferry.ArgumentError(f'results: {result} is ("sum", "min" or "max", a type, an expression), not {one!r}')
-        return Fused(parameters, each, {"results": dict(results)}, name, functions, types, include, include_folders, fast, options, count, context)
-    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, count, context)
+        return Fused(parameters, each, {"results": dict(results)}, name, functions, types, include, include_folders, fast, options, count, constants, inexact, context)
+    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, count, constants, inexact, context)
 
 
 def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str | None = None,
               functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
               include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-              count: bool = False, context: Context | None = None) -> Reduction:
+              count: bool = False, constants: Mapping[str, float | str] = _NOTHING, inexact: bool = False,
+              context: Context | None = None) -> Reduction:
     """Return a kernel that computes one number of all elements.
 
     `each` is one expression, whose values of type `dtype` are combined by `combine`: "sum", "min" or "max". The other
@@ -577,4 +587,4 @@ def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", 
     if combine not in ("sum", "min", "max"):
         raise _ferry.ArgumentError(f"combine is sum, min or max, not {combine!r}")
     name = name or f"{combine}_of_{_spoken_name(each)}"
-    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, count, context)
+    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, count, constants, inexact, context)

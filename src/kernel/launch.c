@@ -128,12 +128,14 @@ check_array(struct ferryi_launch_request *plan, size_t i)
                            ferryi_store_name(store));
     if (range.begin == range.end)
         return FERRY_OK;
+    /* What the kernel leaves unwritten keeps its value. */
+    bool keeps = argument->access == FERRY_UPDATE && parameter->access == FERRY_OVERWRITE;
     plan->index[i] = plan->wanted_count;
     plan->wanted[plan->wanted_count++] =
         (struct ferryi_access){.store = store,
                                .begin = range.begin,
                                .end = range.end,
-                               .access = (uint8_t)parameter->access,
+                               .access = (uint8_t)(keeps ? FERRY_UPDATE : parameter->access),
                                .place = (uint8_t)plan->timeline->place,
                                .is_launch = true,
                                .timeline = plan->timeline,

@@ -12,7 +12,7 @@
 #include "src/kernel/kernel.h"
 
 /* Maximum number of kernel arguments for which a launch allocates no memory. */
-#define FERRYI_FEW_ARGUMENTS 12
+#define FERRYI_FEW_ARGUMENTS 16
 
 /* Maximum size in bytes of the message of a failed host function, including the name of the kernel.
  */

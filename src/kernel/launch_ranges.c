@@ -59,25 +59,3 @@ ferryi_launch_check_overlaps(const struct ferryi_launch_request *plan)
                 return refuse(plan, i, j);
     return FERRY_OK;
 }
-
-ferry_status
-ferry_kernel_check_rows(const ferry_kernel *kernel, size_t rows, size_t columns, size_t first,
-                        size_t count)
-{
-    size_t end, elements;
-    if (!kernel)
-        return ferryi_kernel_is_null();
-    if (!ferryi_mul_size(rows, columns, &elements))
-        return ferryi_fail(FERRY_ERROR_OVERFLOW,
-                           "launch kernel \"%s\": %zu rows of %zu columns are too many elements",
-                           kernel->name, rows, columns);
-    if (!ferryi_add_size(first, count, &end))
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
-                           "launch kernel \"%s\": %zu rows from row %zu, but the arrays have %zu",
-                           kernel->name, count, first, rows);
-    if (count > 0 && end > rows)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
-                           "launch kernel \"%s\": rows %zu to %zu, but the arrays have %zu",
-                           kernel->name, first, end, rows);
-    return FERRY_OK;
-}

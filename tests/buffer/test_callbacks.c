@@ -485,7 +485,8 @@ DO(ferry_kernel_launch, ferry_argument argument = whole(w);
 RETURN(ferry_kernel_check,
        &(ferry_kernel_source){.name = "k", CUDA_SOURCE("extern \"C\" __global__ void k() {}")},
        NULL)
-RETURN(ferry_kernel_check_rows, w->kernel, 1, 1, 0, 1)
+DO(ferry_kernel_cells, ferry_cells cells; const size_t sizes[3] = {1, 1, 1}, reach[3] = {0, 0, 0};
+   return ferry_kernel_cells(w->kernel, NULL, sizes, reach, FERRY_EDGES_NONE, &cells);)
 DO(ferry_pool_create, ferry_pool_backend backend = {.alloc = simple_alloc, .free = simple_free};
    return ferry_pool_create(w->context, 0, FERRY_MEMORY_DEFAULT, &backend, NULL, &w->made_pool);)
 RETURN(ferry_pool_configure, w->pool, NULL)

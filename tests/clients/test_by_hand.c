@@ -75,7 +75,7 @@ by_ferry(sunrealtype t, N_Vector u, N_Vector change, void *data)
 {
     const struct user *user = data;
     (void)t;
-    return heat_laplacian(&user->kernels, N, N, 0, FERRY_REST, user->vectors.stream, COUNT,
+    return heat_laplacian(&user->kernels, N, N, NULL, user->vectors.stream, COUNT,
                           N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
@@ -87,8 +87,8 @@ launched_by_hand(sunrealtype t, N_Vector u, N_Vector change, void *data)
     struct user *user = data;
     double scale = COUNT;
     uint64_t from = by_hand_address(u), to = by_hand_address(change);
-    size_t rows = N, columns = N, first = 0, count = N, from_row = 0;
-    void *arguments[] = {&scale, &from, &to, &rows, &columns, &first, &count, &from_row};
+    size_t rows = N, columns = N, first = 0;
+    void *arguments[] = {&scale, &from, &to, &rows, &columns, &first, &rows, &first, &columns};
     (void)t;
     by_hand_launch(&user->by_hand, "heat_laplacian", COUNT, arguments);
     return user->by_hand.failure;

@@ -86,9 +86,8 @@ heat_by_kernel(sunrealtype t, N_Vector u, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return heat_laplacian(&f->heat, HEAT_N, HEAT_N, 0, FERRY_REST, f->vectors.stream,
-                          (double)HEAT_COUNT, N_VGetBuffer_Ferry(u),
-                          N_VGetBuffer_Ferry(change)) == FERRY_OK
+    return heat_laplacian(&f->heat, HEAT_N, HEAT_N, NULL, f->vectors.stream, (double)HEAT_COUNT,
+                          N_VGetBuffer_Ferry(u), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;
 }
@@ -99,8 +98,8 @@ static void
 run_stencil(void (*run)(void **values), double *scale, double *extra, double *from, double *to,
             size_t rows, size_t columns)
 {
-    size_t first = 0, count = rows, from_row = 0;
-    void *values[9];
+    size_t first = 0;
+    void *values[10];
     size_t at = 0;
     values[at++] = scale;
     if (extra)
@@ -110,8 +109,9 @@ run_stencil(void (*run)(void **values), double *scale, double *extra, double *fr
     values[at++] = &rows;
     values[at++] = &columns;
     values[at++] = &first;
-    values[at++] = &count;
-    values[at++] = &from_row;
+    values[at++] = &rows;
+    values[at++] = &first;
+    values[at++] = &columns;
     run(values);
 }
 
@@ -133,7 +133,7 @@ reaction_by_kernel(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return brusselator_reaction(&f->brusselator, 2, BRUSSELATOR_N, 0, FERRY_REST, f->vectors.stream,
+    return brusselator_reaction(&f->brusselator, 2, BRUSSELATOR_N, NULL, f->vectors.stream,
                                 BRUSSELATOR_A, BRUSSELATOR_B, N_VGetBuffer_Ferry(w),
                                 N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
@@ -145,8 +145,8 @@ diffusion_by_kernel(sunrealtype t, N_Vector w, N_Vector change, void *user)
 {
     const struct fixture *f = user;
     (void)t;
-    return brusselator_diffusion(&f->brusselator, 2, BRUSSELATOR_N, 0, FERRY_REST,
-                                 f->vectors.stream, BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N,
+    return brusselator_diffusion(&f->brusselator, 2, BRUSSELATOR_N, NULL, f->vectors.stream,
+                                 BRUSSELATOR_D * BRUSSELATOR_N * BRUSSELATOR_N,
                                  N_VGetBuffer_Ferry(w), N_VGetBuffer_Ferry(change)) == FERRY_OK
                ? 0
                : -1;

@@ -12,7 +12,12 @@
 #include <ferry/ferry.h>
 
 #include "examples/pipeline/scramble.h"
+#include "gases_kernels.h"
+#include "gradients_kernels.h"
+#include "graph_kernels.h"
 #include "hillshade_kernels.h"
+#include "qubits_kernels.h"
+#include "sharpen_kernels.h"
 #include "spread_kernels.h"
 #include "vector_add_kernels.h"
 
@@ -40,12 +45,27 @@ main(void)
 {
     static const char broken[] =
         "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
-    ferry_parameter shade[12], scramble[SCRAMBLE_PARAMETER_COUNT], spread[7], add[4];
+    enum { PROGRAMS = 13, MOST = 16 };
+    ferry_parameter shade[13], scramble[SCRAMBLE_PARAMETER_COUNT], spread[8], add[4];
+    ferry_parameter programs[PROGRAMS][MOST];
     const ferry_kernel_source sources[] = {
         hillshade_shade_source(shade),
         scramble_kernel_source(scramble),
         heat_spread_source(spread),
         vector_add_source(add),
+        gases_trace_source(programs[0]),
+        gradients_start_source(programs[1]),
+        gradients_multiply_source(programs[2]),
+        gradients_advance_source(programs[3]),
+        gradients_turn_source(programs[4]),
+        graph_reach_source(programs[5]),
+        graph_advance_source(programs[6]),
+        qubits_mix_source(programs[7]),
+        qubits_turn_source(programs[8]),
+        qubits_swap_source(programs[9]),
+        qubits_chance_source(programs[10]),
+        sharpen_edges_source(programs[11]),
+        sharpen_compare_source(programs[12]),
     };
     for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
         ferry_status status = check(&sources[i]);

@@ -101,7 +101,20 @@ CHANGES = [
     ("only whole arrays, and no count", ["kernels", MAP], {"name": "k", "parameters": ["update whole float x"], "each": "x[i] = 1.0f;"},
      f"kernels[{MAP}].parameters", "has no array that gives the count", BEYOND_SCHEMA),
     ("a count that is a number", ["kernels", MAP, "count"], 3, f"kernels[{MAP}].count", "true or false"),
-    ("a stencil with a count", ["kernels", BLUR, "count"], True, f"kernels[{BLUR}].count", "stands beside 'stencil'"),
+    ("a stencil with a count", ["kernels", BLUR, "count"], True, f"kernels[{BLUR}].count", "stands beside 'dimensions'"),
+    ("a stencil without dimensions", ["kernels", BLUR, "dimensions"], DROP, f"kernels[{BLUR}].stencil", "stands without 'dimensions'"),
+    ("dimensions of other names", ["kernels", BLUR, "dimensions"], ["y", "x"], f"kernels[{BLUR}].dimensions",
+     'is ["y", "x"]; expected ["rows", "columns"] or ["planes", "rows", "columns"]'),
+    ("dimensions that are a number", ["kernels", BLUR, "dimensions"], 2, f"kernels[{BLUR}].dimensions", 'expected ["rows", "columns"]'),
+    ("edges of another kind", ["kernels", BLUR, "edges"], "mirror", f"kernels[{BLUR}].edges", "expected one of nearest, none, wrap"),
+    ("edges without a stencil", ["kernels", MAP, "edges"], "none", f"kernels[{MAP}].edges", "stands without 'stencil'"),
+    ("a step too many", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0, 1);", f"kernels[{BLUR}].each", "holds 'now(0, 0, 1)'; expected 2 whole numbers",
+     BEYOND_SCHEMA),
+    ("n of a plane", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0) + n;", f"kernels[{BLUR}].each", "uses 'n'", BEYOND_SCHEMA),
+    ("a plane of rows and columns", ["kernels", BLUR, "each"], "next[i] = weight * now(0, 0) + plane;", f"kernels[{BLUR}].each", "uses 'plane'", BEYOND_SCHEMA),
+    ("a parameter called as a size", ["kernels", BLUR, "parameters", 1], "float columns", f"kernels[{BLUR}].parameters[1]", "called 'columns'", BEYOND_SCHEMA),
+    ("a parameter called box", ["kernels", BLUR, "parameters", 1], "float box", f"kernels[{BLUR}].parameters[1]", "called 'box'", BEYOND_SCHEMA),
+    ("another element of a plane", ["kernels", BLUR, "each"], "next[i + columns] = weight * now(0, 0);", f"kernels[{BLUR}].each", "uses 'next[i + columns]'", BEYOND_SCHEMA),
     ("a parameter called as the count", ["kernels", MAP], {"name": "k", "count": True, "parameters": ["update float x", "float count"], "each": "x[i] = count;"},
      f"kernels[{MAP}].parameters[1]", "called 'count'", BEYOND_SCHEMA),
     ("a value in a buffer that is updated", ["kernels", MAP, "parameters", 0], "update one double a", f"kernels[{MAP}].parameters[0]",
@@ -165,7 +178,7 @@ CHANGES = [
     ("macro of a header", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] + LIMIT;", f"kernels[{MAP}].each", "uses 'LIMIT', which", BEYOND_SCHEMA),
     ("misspelt name", ["kernels", MAP, "each"], "z[i] = a * x[i] + b * y[i] + M_IP;", f"kernels[{MAP}].each", "'-DM_IP=...'", BEYOND_SCHEMA),
     ("function of a header", ["kernels", MAP, "each"], "z[i] = clamped(a * x[i] + b * y[i]);", f"kernels[{MAP}].each", "calls 'clamped', which", BEYOND_SCHEMA),
-    ("type of a header", ["kernels", MAP, "each"], "real w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'real'", BEYOND_SCHEMA),
+    ("type of a header", ["kernels", MAP, "each"], "scalar w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'scalar'", BEYOND_SCHEMA),
     ("enumeration of a header", ["kernels", MAP, "each"], "enum phase w = x[i]; z[i] = a * w + b * y[i];", f"kernels[{MAP}].each", "names the type 'phase'",
      BEYOND_SCHEMA),
     ("macro of a header in a function", ["functions", 0, "body"], "return x * LIMIT;", "functions[0].body", "uses 'LIMIT'", BEYOND_SCHEMA),
@@ -203,7 +216,7 @@ CHANGES = [
     ("kernel without arrays", ["kernels", DOT, "parameters"], ["double x"], f"kernels[{DOT}].parameters", "has no array"),
     ("stencil without a radius", ["kernels", BLUR, "stencil"], 0, f"kernels[{BLUR}].stencil", "from 1 to 16"),
     ("stencil past its radius", ["kernels", BLUR, "stencil"], 1, f"kernels[{BLUR}].each", "holds 'now(-2, 0)'", BEYOND_SCHEMA),
-    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "two whole numbers", BEYOND_SCHEMA),
+    ("stencil with a computed step", ["kernels", BLUR, "each"], "next[i] = now(0, i);", f"kernels[{BLUR}].each", "2 whole numbers", BEYOND_SCHEMA),
     ("stencil that reads by index", ["kernels", BLUR, "each"], "next[i] = now[i];", f"kernels[{BLUR}].each", "holds 'now['", BEYOND_SCHEMA),
     ("option that is none", ["kernels", MAP, "options"], ["lineinfo"], f"kernels[{MAP}].options[0]", "such as '-lineinfo'"),
     ("option of HIP that is none", ["kernels", MAP, "options"], {"hip": ["w"]}, f"kernels[{MAP}].options.hip[0]", "such as '-lineinfo'"),
@@ -223,7 +236,41 @@ CHANGES = [
     ("function with a reserved word as its name", ["functions", SOFT, "name"], "double", f"functions[{SOFT}].name", "reserved word", BEYOND_SCHEMA),
     ("function whose name ends with _", ["functions", SOFT, "name"], "soft_", f"functions[{SOFT}].name", "single '_'"),
     ("function listed twice", ["functions", SOFT, "name"], "square", f"functions[{SOFT}].name", "listed twice", BEYOND_SCHEMA),
-    ("function of an array", ["functions", SOFT, "parameters", 0], "read double x", f"functions[{SOFT}].parameters[0]", "is an array"),
+    ("function of an array that is not whole", ["functions", SOFT, "parameters", 0], "read double x", f"functions[{SOFT}].parameters[0]",
+     "expected 'read whole double x' or 'update whole double x' for an array"),
+    ("function of an array that is overwritten", ["functions", SOFT, "parameters", 0], "overwrite whole double x", f"functions[{SOFT}].parameters[0]",
+     "expected 'read whole double x'"),
+    ("function of a value in a buffer", ["functions", SOFT, "parameters", 0], "read one double x", f"functions[{SOFT}].parameters[0]", "for a value"),
+    *((f"a call with {name}", ["kernels", MAP], {"name": "k", "parameters": [*arrays.split(", ")], "each": each}, f"kernels[{MAP}].each", words, BEYOND_SCHEMA)
+      for name, arrays, each, words in (
+          ("an array that is not whole", "read double x, overwrite double z", "z[i] = bracket(x, 1.0);",
+           "holds 'bracket(x, 1.0)' with 'x' for the array 'keys'; expected the name of an array that is 'read whole double'"),
+          ("an array of another type", "read whole float x, overwrite double z", "z[i] = bracket(x, 1.0);", "that is 'read whole double'"),
+          ("the address of an element", "read whole double x, overwrite double z", "z[i] = bracket(&x[1], 1.0);", "with '&x[1]' for the array 'keys'"),
+          ("a variable", "read whole double x, overwrite double z", "const double y[2] = {x[0], 1}; z[i] = bracket(y, 1.0);", "with 'y' for the array"),
+          ("an argument too few", "read whole double x, overwrite double z", "z[i] = bracket(x);", "expected 2 arguments"),
+          ("an array that is read for one that is updated", "read whole double x, read whole int t, overwrite double z", "z[i] = marked(x, 1.0, t);",
+           "that is 'update whole int32_t'"),
+          ("an array before it is written", "overwrite whole double x, overwrite double z", "z[i] = bracket(x, 1.0);", "reads 'x' before"))),
+    ("function that writes an array that it reads", ["functions", SOFT], {"name": "f", "returns": "int", "parameters": ["read whole int t"], "body": "return t[0]++;"},
+     f"functions[{SOFT}].body", "'t' is a 'read' array", BEYOND_SCHEMA),
+    ("function of the length of a value", ["functions", SOFT, "body"], "return x + count(y);", f"functions[{SOFT}].body", "holds 'count(y)'", BEYOND_SCHEMA),
+    ("a function of C that is not exact enough", ["kernels", MAP, "each"], "z[i] = a * erf(x[i]) + b * y[i];", f"kernels[{MAP}].each",
+     """calls erf(), which is not within 2 ulp on every device; expected other functions, or '"inexact": true'""", BEYOND_SCHEMA),
+    ("a function that is inexact", ["kernels", MAP, "each"], "z[i] = a * bell(x[i]) + b * y[i];", f"kernels[{MAP}].each",
+     "calls 'bell', a function that is \"inexact\"", BEYOND_SCHEMA),
+    ("a function that is too inexact", ["kernels", MAP], {"name": "k", "inexact": True, "parameters": ["update float x"], "each": "x[i] = lgammaf(x[i]);"},
+     f"kernels[{MAP}].each", "calls lgammaf()", BEYOND_SCHEMA),
+    ("inexact that is text", ["kernels", MAP, "inexact"], "yes", f"kernels[{MAP}].inexact", "true or false"),
+    ("typedefs that are a list", ["typedefs"], ["real"], "typedefs", "an object of names and types"),
+    ("a typedef of an unknown type", ["typedefs", "real"], "quadruple", "typedefs.real", "is of type 'quadruple'", BEYOND_SCHEMA),
+    ("a typedef of a number", ["typedefs", "real"], 8, "typedefs.real", "expected the name of a type"),
+    ("a typedef called as a type", ["typedefs", "vec3"], "double", "typedefs.vec3", "a type", BEYOND_SCHEMA),
+    ("a typedef called as a function", ["typedefs", "sqrt"], "double", "typedefs.sqrt", "a meaning in every text", BEYOND_SCHEMA),
+    ("a parameter called as a typedef", ["kernels", MAP, "parameters", 0], "double real", f"kernels[{MAP}].parameters[0]", "a type", BEYOND_SCHEMA),
+    ("a variable called as an enumerator", ["kernels", MAP, "each"], "double MYLIB_RED = a; z[i] = MYLIB_RED * x[i] + b * y[i];", f"kernels[{MAP}].each",
+     "declares 'MYLIB_RED'", BEYOND_SCHEMA),
+    ("a constant called as an enumerator", ["constants", "MYLIB_RED"], 2, "constants.MYLIB_RED", "is called 'MYLIB_RED'", BEYOND_SCHEMA),
     ("function of an unknown type", ["functions", SOFT, "parameters", 0], "vec4 x", f"functions[{SOFT}].parameters[0]", "'vec4'", BEYOND_SCHEMA),
     ("function that returns an unknown type", ["functions", SOFT, "returns"], "vec4", f"functions[{SOFT}].returns", "'vec4'", BEYOND_SCHEMA),
     ("function that calls itself", ["functions", SOFT, "body"], "return soft_length(x, y, least);", f"functions[{SOFT}].body",
@@ -238,6 +285,8 @@ CHANGES = [
 ]
 
 
+PLANE = {"dimensions": ["rows", "columns"]}
+SOLID = {"dimensions": ["planes", "rows", "columns"]}
 # Correct texts that the rules must not refuse: (parameters, each, other keys of the kernel).
 CORRECT = [
     ("read float x, overwrite float z", "if (x[i] > 0) { z[i] = x[i]; } else z[i] = -x[i];", {}),
@@ -262,11 +311,67 @@ CORRECT = [
     ("overwrite float z", "int e; float m = frexpf(3.5f, &e); z[i] = ldexpf(m, e + (int)sizeof(float)) + 'a' - 0x1p-3f + 1.e-2f + .5F;", {}),
     ("overwrite double z", "z[i] = M_PI + DBL_MAX + FLT_MAX + INFINITY + INT_MAX + (double)UINT64_MAX + (NAN > 0 ? 1 : 2);", {}),
     ("update float x", "x[i] = x[i] > LIMIT ? LIMIT : x[i];", {"options": ["-DLIMIT=100.0f"]}),
+    ("read whole vec3 p, overwrite float z", "vec3 q = p[i]; byte k = 3; uint32 h = k; z[i] = q.x + (float)h + MYLIB_GREEN;", {}),
+    ("update float x", "x[i] = erff(x[i]) + cbrtf(x[i]);", {"inexact": True}),
     ("read double x", "isnan(x[i]) ? 0 : fabs(x[i])", {"sum": "double"}),
     ("read whole double x", "isnan(x[i]) ? 0 : fabs(x[i + 1 < n ? i + 1 : 0])", {"sum": "double", "count": True}),
-    ("read float old, overwrite float next", "next[i] = row && column + 1 < columns ? old(-1, +1) : old(0, 0);", {"stencil": 1}),
-    ("read float old, update float sum", "sum[i] += old(0, -1) + (float)(rows + first + count);", {"stencil": 1}),
+    ("read float old, overwrite float next", "next[i] = row && column + 1 < columns ? old(-1, +1) : old(0, 0);", {"stencil": 1, **PLANE}),
+    ("read float old, update float sum", "sum[i] += old(0, -1) + (float)(rows + i);", {"stencil": 1, **PLANE, "edges": "none"}),
+    ("read float old, update float first", "first[i] += old(0, -1, 2) + (float)(planes * plane);", {"stencil": 2, **SOLID, "edges": "wrap"}),
+    ("update float count, read float n", "if (row > column) { return; } count[(i)] = (float)i + n[i] * rows;", PLANE),
+    ("read float x", "x[i] * (float)plane", {"sum": "float", **SOLID}),
+    ("update float x", "x[i] += 1;", {"results": [{"name": "sum", "sum": "float", "value": "x[i] * column"}], **PLANE}),
+    ("update whole float x", "x[row * columns + column] += 1;", PLANE),
 ]
+
+
+def typedef_cases(tap, folder):
+    """--typedef chooses another type for a name of the file, in every text."""
+    data = {"ferry": 1, "prefix": "t", "header": "t.h", "typedefs": {"real": "double", "index": "int64_t"},
+            "kernels": [{"name": "k", "sum": "real", "parameters": ["read real x", "index shift"], "each": "(real)shift + (x[i] > sizeof(real) ? (real)1 : x[i])"}]}
+    (folder / "t.json").write_text(json.dumps(data))
+    for arguments, words in (((), ["double *out", "(double)shift", "__global const double *x", "long shift", "long long shift", "ferry_double_buffer x"]),
+                             (("--typedef", "real=float", "--typedef=index=int"),
+                              ["float *out", "(float)shift", "__global const float *x", "int shift", "ferry_float_buffer x", "--typedef real=float --typedef index=int"])):
+        result = ferry_gen("kernels", folder / "t.json", "-o", folder / "t.h", *arguments)
+        text = (folder / "t.h").read_text() if result.returncode == 0 else ""
+        tap.case(f"typedefs {' '.join(arguments)}", [result.stderr] if not text else [f"no {word}" for word in words if word not in text] + (
+            ["a typedef is left"] if re.search(r"\breal\b(?!=)", text) else []))
+    for argument, status, words in (("rael=float", 1, "has no 'rael', which '--typedef rael=float' names; did you mean 'real'?"),
+                                    ("real=quadruple", 1, "typedefs.real: is of type 'quadruple'"), ("real", 2, "is not NAME=TYPE")):
+        for command in (("check",), ("kernels", "-o", folder / "t.h")):
+            result = ferry_gen(*command, folder / "t.json", "--typedef", argument)
+            tap.case(f"{command[0]} --typedef {argument}", [] if result.returncode == status and words in result.stderr else [result.stderr])
+
+
+def enumerator_cases(tap, folder):
+    """Enumerators of a type file are checked, and those of several files agree."""
+    base = {"ferry": 1, "prefix": "e", "header": "e.h", "include": ["e_types.h"], "kind": "struct", "fields": [{"name": "x", "type": "int"}]}
+    kernels = {"ferry": 1, "prefix": "e", "header": "k.h", "types": ["one.json", "other.json"], "kernels": [
+        {"name": "k", "parameters": ["update int x"], "each": "x[i] = GAS;"}]}
+    (folder / "k.json").write_text(json.dumps(kernels))
+    for name, one, other, words in (
+            ("one value", {"GAS": 3}, {"GAS": 3}, ""), ("two values", {"GAS": 3}, {"GAS": 4}, "types: other.json has the enumerator 'GAS' with another value"),
+            ("a reserved word", {"int": 3}, {}, "enumerators.int: 'int' is a reserved word"), ("a fraction", {"GAS": 0.5}, {}, "enumerators.GAS: is 0.5"),
+            ("a great value", {"GAS": 2**31}, {}, "a whole number from"), ("a list", ["GAS"], {}, "enumerators: is [\"GAS\"]; expected an object"),
+            ("none", {}, {}, "uses 'GAS'")):
+        for file, found in (("one", one), ("other", other)):
+            (folder / f"{file}.json").write_text(json.dumps({**base, "name": file, "c_type": f"struct {file}", "enumerators": found}))
+        status, message = checked(folder / "k.json")
+        tap.case(f"enumerators: {name}", [] if (words in message and status == 1 if words else status == 0) else [message])
+    (folder / "one.json").write_text(json.dumps({**base, "name": "one", "c_type": "struct one", "enumerators": {"GAS": 3}}))
+    (folder / "other.json").write_text(json.dumps({**base, "name": "other", "c_type": "struct other"}))
+    (folder / "e_types.h").write_text("#ifndef E_TYPES_H\n#define E_TYPES_H\nenum phase { SOLID = 2, GAS };\nstruct one {\n    int x;\n};\nstruct other {\n"
+                                      "    int x;\n};\n#endif\n")
+    problems = builtin_headers(folder) + generate("header", [folder / "one.json"], f"{folder}/e.h") + generate("kernels", [folder / "k.json"], f"{folder}/k.h")
+    (folder / "e.c").write_text('#include "k.h"\ntypedef int not_empty;\n')
+    for compiler in c_compilers():
+        problems += compile_problems(compiler, ["-std=c11"], [folder, ROOT / "include"], folder / "e.c")
+    (folder / "e_types.h").write_text((folder / "e_types.h").read_text().replace("SOLID = 2", "SOLID = 3"))
+    for compiler in c_compilers():
+        found = compile_problems(compiler, ["-std=c11"], [folder, ROOT / "include"], folder / "e.c")
+        problems += [] if any("GAS is not 3" in line for line in found) else [f"{compiler[0]}: another value is not refused: {found}"]
+    tap.case("the compiler checks enumerators", problems)
 
 
 def correct_cases(tap, folder):
@@ -346,7 +451,7 @@ def made(folder):
 
 def depfile_case(tap, folder):
     text = (folder / "several.d").read_text()
-    wanted = [SEVERAL, TYPES / "vec3.json", TYPES / "large.json", ROOT / "templates" / "kernels.h.j2", ROOT / "gen" / "ferry_kernels.py"]
+    wanted = [SEVERAL, TYPES / "vec3.json", TYPES / "large.json", ROOT / "templates" / "kernels.h.j2", ROOT / "gen" / "ferry_kernels.py", ROOT / "gen" / "ferry_check.py"]
     paths = {os.path.realpath(path) for path in text.replace("\\\n", " ").split()}
     tap.case("the depfile names what was read", [f"no {path}" for path in wanted if str(path) not in paths])
 
@@ -486,7 +591,7 @@ def value_cases(tap, library, how):
         now = random.standard_normal((rows, columns)).astype("f4")
         begin, end = max(first - 2, 0), min(first + count + 2, rows)
         next_ = numpy.zeros((count, columns), "f4")
-        call(library, "blur", numpy.ascontiguousarray(now[begin:end]), ctypes.c_float(0.3), next_, rows, columns, first, count, begin)
+        call(library, "blur", numpy.ascontiguousarray(now[begin:end]), ctypes.c_float(0.3), next_, rows, columns, first, count, 0, columns)
         problems += same(next_.ravel(), blurred(now, numpy.float32(0.3), first, count).ravel())
     tap.case(f"{how}: a stencil gives NumPy's bits, at every edge", problems)
 
@@ -501,7 +606,7 @@ NUMPY_NAMES = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "atanh": "a
 
 def function_cases(tap, folder, folders, compiler):
     """The error of every supported function, in float and double, is at most 2 units in the last place."""
-    from ferry_kernels import ARITY
+    from ferry_names import ARITY
     kernels = []
     for name, arity in ARITY.items():
         for end, c_type in (("f", "float"), ("", "double")):
@@ -550,12 +655,40 @@ def assembly_cases(tap, folder, folders, compiler):
     tap.case(f"{compiler[0]} -O2 vectorizes host functions, and fuses nothing", problems)
 
 
+# The loops over elements that must be vector code: those of maps, and of the cells of a stencil whose neighbours exist.
+VECTOR_LOOP = re.compile(r"for \((i = first_|column = first_column_|column = inner_begin_);")
+REPORTS = {"gcc": ["-fopt-info-vec-optimized"], "clang": ["-Rpass=loop-vectorize"]}
+
+
+def report_cases(tap, folder, folders, compiler):
+    """The compiler reports at -O2 that it vectorizes these loops. A condition in one of them would prevent it."""
+    options = next((options for name, options in REPORTS.items() if name in pathlib.Path(compiler[-1]).name), None)
+    if options is None:
+        tap.skip(f"{compiler[0]}: report", "no gcc or clang")
+        return
+    result = subprocess.run([*compiler, "-O2", *options, "-c", *(f"-I{one}" for one in folders), str(folder / "runs.c"), "-o", os.devnull],
+                            capture_output=True, text=True)
+    vectorized = {int(line) for line in re.findall(r"several_kernels\.h:(\d+):\d+: .*?vectorized", result.stderr)}
+    lines = (folder / "mylib" / "several_kernels.h").read_text().splitlines()
+    problems = []
+    for name in ("linear_sum", "scale", "blur", "heat", "solid", "softened"):
+        begin = lines.index(f"mylib_{name}_range_(void **values_, size_t first_, size_t end_)")
+        end = lines.index("}", begin)
+        # Compilers name the line of the loop, or that of a statement in it.
+        loops = [at for at in range(begin, end) if VECTOR_LOOP.search(lines[at]) and "?" not in lines[at]]
+        problems += [] if len(loops) == 1 else [f"{name}: {len(loops)} loops"]
+        problems += [f"{name}: the loop of line {at + 1} is not vector code" for at in loops if not vectorized & set(range(at + 1, end + 1))]
+    tap.case(f"{compiler[0]} -O2 reports that it vectorizes maps and stencils", problems)
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
         bad_cases(tap, folder)
         correct_cases(tap, folder)
+        typedef_cases(tap, folder)
+        enumerator_cases(tap, folder)
         good_cases(tap, folder)
         tap.case("the headers are generated", made(folder))
         depfile_case(tap, folder)
@@ -571,6 +704,7 @@ def main():
             function_cases(tap, folder, folders, compiler)
             if platform.machine() == "x86_64":
                 assembly_cases(tap, folder, folders, compiler)
+                report_cases(tap, folder, folders, compiler)
     return tap.end()
 
 

@@ -59,22 +59,30 @@ PLACES = {
     "struct of a map": lambda name: kernel(parameters=["update vec3 x", f"vec3 {name}"], each=f"x[i].x = {name}.x;"),
     "array of a reduction": lambda name: kernel(sum="double", parameters=[f"read double {name}"], each=f"{name}[i] * {name}[i]"),
     "value of a reduction": lambda name: kernel(max="int64_t", parameters=["read int x", f"int {name}"], each=f"x[i] + {name}"),
-    "read array of a stencil": lambda name: kernel(stencil=1, parameters=[f"read float {name}", "overwrite float z"], each=f"z[i] = {name}(-1, 0);"),
-    "written array of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", f"overwrite float {name}"], each=f"{name}[i] = x(0, 1);"),
-    "value of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", "overwrite float z", f"float {name}"], each=f"z[i] = {name} * x(0, 1);"),
+    "read array of a stencil": lambda name: kernel(stencil=1, dimensions=["rows", "columns"], parameters=[f"read float {name}", "overwrite float z"], each=f"z[i] = {name}(-1, 0);"),
+    "written array of a stencil": lambda name: kernel(stencil=1, dimensions=["rows", "columns"], parameters=["read float x", f"overwrite float {name}"], each=f"{name}[i] = x(0, 1);"),
+    "value of a stencil": lambda name: kernel(stencil=1, dimensions=["rows", "columns"], parameters=["read float x", "overwrite float z", f"float {name}"], each=f"z[i] = {name} * x(0, 1);"),
     "whole array": lambda name: kernel(parameters=[f"update whole float {name}", "read int at"], each=f"{name}[at[i]] = (float)count({name});"),
     "value in a buffer": lambda name: kernel(parameters=[f"read one float {name}", "update float x"], each=f"x[i] *= {name};"),
     "array of a count": lambda name: kernel(count=True, parameters=[f"update float {name}"], each=f"{name}[i] = (float)n;"),
     "result": lambda name: kernel(parameters=["update float x"], each="x[i] += 1.0f;", results=[{"name": name, "sum": "double", "value": "x[i]"}]),
     "variable beside a result": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i];",
                                                     results=[{"name": "total", "max": "float", "value": f"{name} + 1.0f"}]),
+    "array of a plane": lambda name: kernel(dimensions=["rows", "columns"], parameters=[f"update float {name}"], each=f"{name}[i] += (float)column;"),
+    "read array of a solid": lambda name: kernel(stencil=1, dimensions=["planes", "rows", "columns"], edges="wrap", parameters=[f"read float {name}", "overwrite float z"],
+                                                 each=f"z[i] = {name}(-1, 0, 1);"),
+    "result of a solid": lambda name: kernel(dimensions=["planes", "rows", "columns"], parameters=["update float x"], each="x[i] += 1.0f;",
+                                             results=[{"name": name, "sum": "double", "value": "x[i]"}]),
     "text that returns": lambda name: kernel(parameters=[f"update float {name}", "read one float at"], each=f"if ({name}[i] > at) {{ return; }} {name}[i] = at;"),
     "variable": lambda name: kernel(parameters=["update float x"], each=f"const float {name} = x[i]; x[i] = {name} + {name};"),
-    "variable of a stencil": lambda name: kernel(stencil=1, parameters=["read float x", "overwrite float z"], each=f"float {name} = x(0, 1); z[i] = {name};"),
+    "variable of a stencil": lambda name: kernel(stencil=1, dimensions=["rows", "columns"], parameters=["read float x", "overwrite float z"], each=f"float {name} = x(0, 1); z[i] = {name};"),
     "function": lambda name: kernel(parameters=["update float x"], each=f"x[i] = {name}(x[i]);") | {"functions": [
         {"name": name, "returns": "float", "parameters": ["float a"], "body": "return a + a;"}]},
     "parameter of a function": lambda name: kernel(parameters=["update float x"], each="x[i] = f(x[i]);") | {"functions": [
         {"name": "f", "returns": "float", "parameters": [f"float {name}"], "body": f"{name} += 1.0f; return {name};"}]},
+    "array of a function": lambda name: kernel(parameters=["update float x", "read whole float t"], each="x[i] = f(t, x[i]);") | {"functions": [
+        {"name": "f", "returns": "float", "parameters": [f"read whole float {name}", "float a"], "body": f"return {name}[count({name}) - 1] * a;"}]},
+    "typedef": lambda name: kernel(parameters=[f"update {name} x"], each=f"const {name} y = x[i]; x[i] = ({name})(y + sizeof({name}));") | {"typedefs": {name: "float"}},
     "constant": lambda name: kernel(parameters=["update float x"], each=f"x[i] = x[i] + {name};") | {"constants": {name: "1.5f"}},
 }
 TYPE_PLACES = {
@@ -122,7 +130,7 @@ def cuda_text(file):
     """The CUDA text of a file's kernel, without the macros that it leaves behind."""
     found = file.kernels[0]
     text = "".join(f"{element.cuda_text}\n" for element in {parameter.element for parameter in found.parameters} if element.cuda_text)
-    return text + found.cuda_text + "".join(f"#undef {name}\n" for name in re.findall(r"#define (\w+)\(row_step_", found.cuda_text))
+    return text + found.cuda_text + "".join(f"#undef {name}\n" for name in re.findall(r"#define (\w+)\(\w+_step_", found.cuda_text))
 
 
 def opencl_text(file):
@@ -130,7 +138,7 @@ def opencl_text(file):
     found = file.kernels[0]
     text = "".join(dict.fromkeys(parameter.element.opencl_text for parameter in found.parameters))
     text += found.opencl_text or f"#error {found.no_opencl}\n"
-    return text + "".join(f"#undef {name}\n" for name in re.findall(r"#define (\w+)\(row_step_", text))
+    return text + "".join(f"#undef {name}\n" for name in re.findall(r"#define (\w+)\(\w+_step_", text))
 
 
 def kernel_headers(folder, renderer, place, names):

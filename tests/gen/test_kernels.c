@@ -35,9 +35,9 @@ enum { SKIPPED = 77, COUNT = 5000, ROWS = 20, COLUMNS = 33 };
     X(scale)                                                                                       \
     X(dot) X(dot_into) X(total) X(total_into) X(longest) X(longest_into) X(least)            \
         X(least_into) X(count_above) X(count_above_into) X(lengths) X(move) X(norm)            \
-            X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(swap_pairs) X(scatter) X(row_sum)   \
+            X(norm_into) X(blur) X(clip) X(slope) X(look_up) X(classify) X(special) X(swap_pairs) X(scatter) X(row_sum)   \
                 X(row_sum_into) X(smooth) X(step) X(extent) X(tally) X(tally_floats) \
-                    X(relax)
+                    X(relax) X(heat) X(wave) X(solid) X(softened) X(painted) X(field_sum) X(field_sum_into) X(field_step)
 /* clang-format on */
 
 #define FAKE_BODY(name)                                                                            \
@@ -73,8 +73,8 @@ register_entries(void)
         return;
 #define REGISTER(entry)                                                                            \
     {                                                                                              \
-        ferry_parameter parameters[16];                                                            \
-        size_t bytes[16];                                                                          \
+        ferry_parameter parameters[24];                                                            \
+        size_t bytes[24];                                                                          \
         const ferry_kernel_source source = mylib_##entry##_source(parameters);                     \
         for (size_t i = 0; i < source.parameter_count; i++)                                        \
             bytes[i] = parameters[i].access != 0 ? sizeof(void *) : parameters[i].element->bytes;  \
@@ -89,7 +89,7 @@ check_sources(void)
 {
 #define CHECK(entry)                                                                               \
     {                                                                                              \
-        ferry_parameter parameters[16];                                                            \
+        ferry_parameter parameters[24];                                                            \
         const ferry_kernel_source source = mylib_##entry##_source(parameters);                     \
         for (int newest = 0; newest < 2; newest++) {                                               \
             ferry_status status = ferry_kernel_check(&source, newest ? "sm_90" : NULL);            \
@@ -225,6 +225,13 @@ near(const float *plate, long row, long column)
     return plate[row * COLUMNS + column];
 }
 
+static ferry_box
+box_of(size_t first_row, size_t first_column, size_t rows, size_t columns)
+{
+    const ferry_box box = {{0, first_row, first_column}, {1, rows, columns}};
+    return box;
+}
+
 static void
 test_stencils(ferry_context *context, const mylib_several *kernels)
 {
@@ -237,10 +244,11 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
     MUST(ferry_float_create(context, ROWS * COLUMNS, NULL, &next));
     /* Three launches compute all rows. Each launch also reads the two rows above its rows and the
      * two rows below them. */
-    MUST(mylib_blur(kernels, ROWS, COLUMNS, 0, 7, stream, now, 0.25f, next));
-    MUST(mylib_blur(kernels, ROWS, COLUMNS, 7, 1, stream, now, 0.25f, next));
-    MUST(mylib_blur(kernels, ROWS, COLUMNS, 8, FERRY_REST, stream, now, 0.25f, next));
-    MUST(mylib_blur(kernels, ROWS, COLUMNS, ROWS, FERRY_REST, stream, now, 0.25f, next));
+    const ferry_box parts[] = {box_of(0, 0, 7, FERRY_REST), box_of(7, 0, 1, 20),
+                               box_of(7, 20, 1, FERRY_REST), box_of(8, 0, FERRY_REST, COLUMNS),
+                               box_of(ROWS, 0, FERRY_REST, FERRY_REST)};
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        MUST(mylib_blur(kernels, ROWS, COLUMNS, &parts[i], stream, now, 0.25f, next));
     MUST(ferry_float_copy_to(next, 0, ROWS * COLUMNS, blurred, NULL));
     for (long row = 0; row < ROWS; row++) {
         for (long column = 0; column < COLUMNS && failures == 0; column++) {
@@ -251,17 +259,23 @@ test_stencils(ferry_context *context, const mylib_several *kernels)
                        near(plate, row - 1, column + 1));
         }
     }
-    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 1, ROWS, stream, now, 0.25f, next) ==
+    const ferry_box low = box_of(1, 0, ROWS, COLUMNS), high = box_of(1, 0, (size_t)-2, COLUMNS),
+                    wide = box_of(0, 3, 1, COLUMNS - 2), beyond = box_of(5, 0, 10, COLUMNS);
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, &low, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, ROWS + 1, COLUMNS, 0, FERRY_REST, stream, now, 0.25f, next) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, &high, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 1, (size_t)-2, stream, now, 0.25f, next) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, &wide, stream, now, 0.25f, next) ==
            FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(mylib_blur(kernels, 10, COLUMNS, 5, 10, stream, now, 0.25f, next) ==
-           FERRY_ERROR_OUT_OF_RANGE);
-    EXPECT(strstr(ferry_last_error(), "\"mylib_blur\": rows 5 to 15, but the arrays have 10") !=
+    EXPECT(strstr(ferry_last_error(), "31 columns from number 3 on, but the arrays have 33") !=
            NULL);
-    EXPECT(mylib_blur(kernels, SIZE_MAX / 2, COLUMNS, 0, 1, stream, now, 0.25f, next) ==
+    EXPECT(mylib_blur(kernels, ROWS + 1, COLUMNS, NULL, stream, now, 0.25f, next) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(mylib_blur(kernels, 10, COLUMNS, &beyond, stream, now, 0.25f, next) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(strstr(ferry_last_error(),
+                  "\"mylib_blur\": 10 rows from number 5 on, but the arrays have 10") != NULL);
+    EXPECT(mylib_blur(kernels, SIZE_MAX / 2, COLUMNS, NULL, stream, now, 0.25f, next) ==
            FERRY_ERROR_OVERFLOW);
     ferry_float_destroy(&next);
     ferry_float_destroy(&now);
@@ -382,7 +396,7 @@ test_stencil_with_table(ferry_context *context, const mylib_several *kernels)
     MUST(ferry_float_create_from(context, 3, weights, NULL, &table));
     MUST(ferry_float_create_from(context, 1, &scale, NULL, &factor));
     MUST(ferry_float_create(context, 4, NULL, &next));
-    MUST(mylib_smooth(kernels, 1, 4, 0, 1, stream, now, table, factor, next));
+    MUST(mylib_smooth(kernels, 1, 4, NULL, stream, now, table, factor, next));
     MUST(ferry_float_copy_to(next, 0, 4, smoothed, NULL));
     EXPECT(smoothed[0] == 105.5f && smoothed[1] == 210.5f && smoothed[2] == 421 &&
            smoothed[3] == 442);
@@ -616,15 +630,16 @@ test_overlaps(ferry_context *context, const mylib_several *kernels)
     MUST(ferry_float_create(context, ROWS * COLUMNS, &named, &plate));
     MUST(ferry_float_view(plate, 0, 10 * COLUMNS, &above));
     MUST(ferry_float_view(plate, 10 * COLUMNS, 10 * COLUMNS, &below));
-    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 0, ROWS, stream, plate, 1, plate) ==
+    const ferry_box fourth = box_of(3, 0, 1, COLUMNS);
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, NULL, stream, plate, 1, plate) ==
            FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT(strstr(ferry_last_error(), "\"now\"") && strstr(ferry_last_error(), "\"next\"") &&
            strstr(ferry_last_error(), "buffer \"plate\""));
-    EXPECT(mylib_blur(kernels, 10, COLUMNS, 0, 10, stream, plate, 1, above) ==
+    EXPECT(mylib_blur(kernels, 10, COLUMNS, NULL, stream, plate, 1, above) ==
            FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, 3, 1, stream, plate, 1, plate) ==
+    EXPECT(mylib_blur(kernels, ROWS, COLUMNS, &fourth, stream, plate, 1, plate) ==
            FERRY_ERROR_INVALID_ARGUMENT);
-    MUST(mylib_blur(kernels, 10, COLUMNS, 0, 10, stream, above, 1, below));
+    MUST(mylib_blur(kernels, 10, COLUMNS, NULL, stream, above, 1, below));
     /* A map may be given the same elements twice, and no others of the array that it writes. */
     MUST(ferry_double_create(context, COUNT, NULL, &x));
     MUST(ferry_double_view(x, 0, COUNT - 1, &front));
@@ -646,6 +661,278 @@ test_overlaps(ferry_context *context, const mylib_several *kernels)
     ferry_float_destroy(&below);
     ferry_float_destroy(&above);
     ferry_float_destroy(&plate);
+}
+
+/* A stencil of the cells that have all neighbours, in two boxes. The ring keeps its values, also of
+ * the array that is overwritten. */
+static void
+test_inner_cells(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static float plate[ROWS * COLUMNS], old[ROWS * COLUMNS], warmed[ROWS * COLUMNS];
+    static int counted[ROWS * COLUMNS];
+    const ferry_box left = box_of(1, 1, FERRY_REST, 9), right = box_of(1, 10, ROWS - 2, FERRY_REST);
+    const ferry_box ring = box_of(0, 1, 2, 3);
+    ferry_float_buffer now = {0}, next = {0};
+    ferry_int_buffer visits = {0};
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+        plate[i] = (float)(i * 7919 % 997) / 8.0f;
+        old[i] = -(float)i;
+    }
+    MUST(ferry_float_create_from(context, ROWS * COLUMNS, plate, NULL, &now));
+    MUST(ferry_float_create_from(context, ROWS * COLUMNS, old, NULL, &next));
+    MUST(ferry_int_create(context, ROWS * COLUMNS, NULL, &visits));
+    MUST(mylib_heat(kernels, ROWS, COLUMNS, &left, stream, now, 0.25f, next, visits));
+    MUST(mylib_heat(kernels, ROWS, COLUMNS, &right, stream, now, 0.25f, next, visits));
+    MUST(ferry_float_copy_to(next, 0, ROWS * COLUMNS, warmed, NULL));
+    MUST(ferry_int_copy_to(visits, 0, ROWS * COLUMNS, counted, NULL));
+    for (long row = 0; row < ROWS; row++) {
+        for (long column = 0; column < COLUMNS && failures == 0; column++) {
+            long i = row * COLUMNS + column;
+            bool inner = row > 0 && row < ROWS - 1 && column > 0 && column < COLUMNS - 1;
+            float sum = (near(plate, row - 1, column) + near(plate, row + 1, column)) +
+                        (near(plate, row, column - 1) + near(plate, row, column + 1)) -
+                        4 * plate[i];
+            EXPECT(warmed[i] == (inner ? plate[i] + 0.25f * sum : old[i]));
+            EXPECT(counted[i] == (inner ? row + 10 * column : 0));
+        }
+    }
+    MUST(mylib_heat(kernels, ROWS, COLUMNS, NULL, stream, now, 0.25f, next, visits));
+    MUST(ferry_int_copy_to(visits, COLUMNS + 2, 1, counted, NULL));
+    EXPECT(counted[0] == 2 * (1 + 10 * 2));
+    MUST(mylib_heat(kernels, 2, COLUMNS, NULL, stream, now, 0.25f, next, visits)); /* no cell */
+    EXPECT(mylib_heat(kernels, ROWS, COLUMNS, &ring, stream, now, 0.25f, next, visits) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    EXPECT(
+        strstr(ferry_last_error(),
+               "2 rows from number 0 on, but of 20 only those from 1 to 18 have all neighbours") !=
+        NULL);
+    ferry_int_destroy(&visits);
+    ferry_float_destroy(&next);
+    ferry_float_destroy(&now);
+}
+
+enum {
+    PLANES = 5,
+    SOLID_ROWS = 6,
+    SOLID_COLUMNS = 19,
+    SOLID = PLANES * SOLID_ROWS * SOLID_COLUMNS
+};
+
+/* The index of a cell of the solid, from indices that have left it by wrapping or by stopping. */
+static size_t
+cell_of(long plane, long row, long column, bool wraps)
+{
+    const long at[3] = {plane, row, column}, sizes[3] = {PLANES, SOLID_ROWS, SOLID_COLUMNS};
+    size_t cell = 0;
+    for (int d = 0; d < 3; d++) {
+        long stopped = at[d] < 0 ? 0 : at[d] >= sizes[d] ? sizes[d] - 1 : at[d];
+        cell = cell * (size_t)sizes[d] + (size_t)(wraps ? (at[d] + sizes[d]) % sizes[d] : stopped);
+    }
+    return cell;
+}
+
+static double
+wave_at(const double *now, long plane, long row, long column, const double weights[3])
+{
+#define AT(p, r, c) now[cell_of(plane + (p), row + (r), column + (c), true)]
+    double sum = weights[0] * AT(0, 0, 0);
+    sum += weights[1] * ((AT(-1, 0, 0) + AT(1, 0, 0)) + (AT(0, -1, 0) + AT(0, 1, 0)) +
+                         (AT(0, 0, -1) + AT(0, 0, 1)));
+    sum += weights[2] * ((AT(-2, 0, 0) + AT(2, 0, 0)) + (AT(0, -2, 0) + AT(0, 2, 0)) +
+                         (AT(0, 0, -2) + AT(0, 0, 2)));
+    return sum + 0.125 * AT(1, -1, 2);
+#undef AT
+}
+
+/* A periodic stencil of three dimensions, whole and in boxes of which some need no other end. */
+static void
+test_periodic(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double solid[SOLID], found[SOLID];
+    const double weights[3] = {0.5, 0.25, -0.125};
+    const ferry_box inner = {{2, 2, 2}, {1, 2, 9}}, corner = {{3, 0, 15}, {2, 3, 4}};
+    const ferry_box *boxes[] = {NULL, &inner, &corner};
+    ferry_double_buffer now = {0}, table = {0}, next = {0};
+    for (size_t i = 0; i < SOLID; i++)
+        solid[i] = (double)(i * 7919 % 997) / 8;
+    MUST(ferry_double_create_from(context, SOLID, solid, NULL, &now));
+    MUST(ferry_double_create_from(context, 3, weights, NULL, &table));
+    for (size_t b = 0; b < 3; b++) {
+        const ferry_box all = {{0, 0, 0}, {PLANES, SOLID_ROWS, SOLID_COLUMNS}};
+        const ferry_box *box = boxes[b] ? boxes[b] : &all;
+        MUST(ferry_double_create(context, SOLID, NULL, &next));
+        MUST(mylib_wave(kernels, PLANES, SOLID_ROWS, SOLID_COLUMNS, boxes[b], stream, now, table,
+                        next));
+        MUST(ferry_double_copy_to(next, 0, SOLID, found, NULL));
+        for (size_t i = 0; i < SOLID && failures == 0; i++) {
+            const size_t at[3] = {i / (SOLID_ROWS * SOLID_COLUMNS), i / SOLID_COLUMNS % SOLID_ROWS,
+                                  i % SOLID_COLUMNS};
+            bool inside = true;
+            for (int d = 0; d < 3; d++)
+                inside = inside && at[d] >= box->first[d] && at[d] - box->first[d] < box->count[d];
+            EXPECT(found[i] ==
+                   (inside ? wave_at(solid, (long)at[0], (long)at[1], (long)at[2], weights) : 0));
+        }
+        ferry_double_destroy(&next);
+    }
+    ferry_double_destroy(&table);
+    ferry_double_destroy(&now);
+}
+
+/* Stencils of three dimensions with the other edges. */
+static void
+test_solids(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static float solid[SOLID], inner[SOLID], soft[SOLID];
+    ferry_float_buffer now = {0}, next = {0}, other = {0};
+    for (size_t i = 0; i < SOLID; i++)
+        solid[i] = (float)(i * 7919 % 997) / 8;
+    MUST(ferry_float_create_from(context, SOLID, solid, NULL, &now));
+    MUST(ferry_float_create(context, SOLID, NULL, &next));
+    MUST(ferry_float_create(context, SOLID, NULL, &other));
+    MUST(mylib_solid(kernels, PLANES, SOLID_ROWS, SOLID_COLUMNS, NULL, stream, now, next));
+    MUST(mylib_softened(kernels, PLANES, SOLID_ROWS, SOLID_COLUMNS, NULL, stream, now, other));
+    MUST(ferry_float_copy_to(next, 0, SOLID, inner, NULL));
+    MUST(ferry_float_copy_to(other, 0, SOLID, soft, NULL));
+    for (size_t i = 0; i < SOLID && failures == 0; i++) {
+        long p = (long)(i / (SOLID_ROWS * SOLID_COLUMNS)),
+             r = (long)(i / SOLID_COLUMNS % SOLID_ROWS), c = (long)(i % SOLID_COLUMNS);
+        bool has_all = p > 0 && p < PLANES - 1 && r > 0 && r < SOLID_ROWS - 1 && c > 0 &&
+                       c < SOLID_COLUMNS - 1;
+        float sum = (solid[cell_of(p - 1, r, c, false)] + solid[cell_of(p + 1, r, c, false)]) +
+                    (solid[cell_of(p, r - 1, c + 1, false)] - solid[cell_of(p, r + 1, c, false)]) *
+                        (float)(i + (size_t)p + PLANES);
+        EXPECT(inner[i] == (has_all ? sum : 0));
+        EXPECT(soft[i] ==
+               solid[cell_of(p - 1, r + 1, c, false)] + 2 * solid[cell_of(p + 1, r, c - 1, false)]);
+    }
+    ferry_float_destroy(&other);
+    ferry_float_destroy(&next);
+    ferry_float_destroy(&now);
+}
+
+/* A map, a reduction, and a map with results, over rectangles and cuboids. */
+static void
+test_boxes(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double field[ROWS * COLUMNS];
+    static int image[ROWS * COLUMNS];
+    int32_t rows_of[ROWS];
+    const ferry_box part = box_of(2, 3, 5, 20), none = box_of(2, 3, 0, 20);
+    const ferry_box cuboid = {{1, 2, 0}, {2, 3, FERRY_REST}};
+    double sum = 0, expected = 0;
+    mylib_field_step_results results = {0};
+    ferry_int_buffer pixels = {0}, bins = {0};
+    ferry_double_buffer x = {0}, y = {0};
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+        field[i] = (double)(i % 61);
+        image[i] = -5;
+    }
+    MUST(ferry_int_create_from(context, ROWS * COLUMNS, image, NULL, &pixels));
+    MUST(ferry_int_create(context, ROWS, NULL, &bins));
+    MUST(mylib_painted(kernels, ROWS, COLUMNS, &part, stream, pixels, bins, 412));
+    MUST(ferry_int_copy_to(pixels, 0, ROWS * COLUMNS, image, NULL));
+    MUST(ferry_int_copy_to(bins, 0, ROWS, rows_of, NULL));
+    MUST(ferry_double_create_from(context, ROWS * COLUMNS, field, NULL, &x));
+    for (int row = 0; row < ROWS; row++) {
+        int added = 0;
+        for (int column = 0; column < COLUMNS; column++) {
+            bool inside = row >= 2 && row < 7 && column >= 3 && column < 23;
+            int i = row * COLUMNS + column, colour = 100 * row + column;
+            EXPECT(image[i] == (inside ? colour : -5));
+            added += inside && colour <= 412 ? i : 0;
+            expected += inside ? 0.5 * field[i] + row * COLUMNS : 0;
+        }
+        EXPECT(rows_of[row] == added);
+    }
+    MUST(mylib_field_sum(kernels, ROWS, COLUMNS, &part, stream, x, 0.5, &sum));
+    EXPECT(sum == expected);
+    MUST(mylib_field_sum(kernels, ROWS, COLUMNS, &none, stream, x, 0.5, &sum));
+    EXPECT(sum == 0);
+    EXPECT(mylib_field_sum(kernels, ROWS + 1, COLUMNS, NULL, stream, x, 0.5, &sum) ==
+           FERRY_ERROR_OUT_OF_RANGE);
+    /* Four planes of five rows. */
+    MUST(ferry_double_create_from(context, ROWS * COLUMNS, field, NULL, &y));
+    MUST(mylib_field_step(kernels, 4, 5, COLUMNS, &cuboid, stream, x, y, &results));
+    MUST(ferry_double_copy_to(x, 0, ROWS * COLUMNS, field, NULL));
+    expected = 0;
+    for (size_t i = 0; i < ROWS * COLUMNS; i++) {
+        size_t plane = i / (5 * COLUMNS), row = i / COLUMNS % 5;
+        bool inside = (plane == 1 || plane == 2) && row >= 2;
+        EXPECT(field[i] == (double)(i % 61) * (inside ? 2 : 1));
+        expected += inside ? field[i] : 0;
+    }
+    EXPECT(results.total == expected && results.last == 2 + 4 + 32 + 15 * COLUMNS - 1);
+    ferry_double_destroy(&y);
+    ferry_double_destroy(&x);
+    ferry_int_destroy(&bins);
+    ferry_int_destroy(&pixels);
+}
+
+/* Functions that take whole arrays, of which one calls the other, and atomic operations in them.
+ * Typedefs, enumerators and constants have their values. */
+static void
+test_functions_of_arrays(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    static double numbers[COUNT], found[COUNT];
+    const double sorted[5] = {0, 10, 20, 40, 80};
+    int32_t marks[5], wanted[5] = {0};
+    ferry_double_buffer keys = {0}, x = {0}, below = {0};
+    ferry_int_buffer counts = {0};
+    for (size_t i = 0; i < COUNT; i++)
+        numbers[i] = (double)(i * 7 % 90);
+    MUST(ferry_double_create_from(context, 5, sorted, NULL, &keys));
+    MUST(ferry_double_create_from(context, COUNT, numbers, NULL, &x));
+    MUST(ferry_double_create(context, COUNT, NULL, &below));
+    MUST(ferry_int_create(context, 5, NULL, &counts));
+    MUST(mylib_classify(kernels, stream, keys, x, below, counts));
+    MUST(ferry_double_copy_to(below, 0, COUNT, found, NULL));
+    MUST(ferry_int_copy_to(counts, 0, 5, marks, NULL));
+    for (size_t i = 0; i < COUNT && failures == 0; i++) {
+        int at = numbers[i] < 10 ? 0 : numbers[i] < 20 ? 1 : numbers[i] < 40 ? 2 : 3;
+        wanted[at] += 1 + MYLIB_GREEN;
+        EXPECT(found[i] == sorted[at] + 0.125 + 1.0 / 3);
+    }
+    EXPECT(memcmp(marks, wanted, sizeof(marks)) == 0);
+    EXPECT(mylib_classify(kernels, stream, keys, keys, keys, counts) ==
+           FERRY_ERROR_INVALID_ARGUMENT);
+    ferry_int_destroy(&counts);
+    ferry_double_destroy(&below);
+    ferry_double_destroy(&x);
+    ferry_double_destroy(&keys);
+}
+
+/* Functions of C that are exact enough on every device only for those that ask for them. */
+static void
+test_inexact(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const double numbers[3] = {0.5, 1.25, 3};
+    const float others[3] = {8, -0.5f, 0.125f};
+    double sums[3];
+    float roots[3];
+    ferry_double_buffer x = {0}, z = {0};
+    ferry_float_buffer y = {0}, w = {0};
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &x));
+    MUST(ferry_double_create(context, 3, NULL, &z));
+    MUST(ferry_float_create_from(context, 3, others, NULL, &y));
+    MUST(ferry_float_create(context, 3, NULL, &w));
+    MUST(mylib_special(kernels, stream, x, y, z, w));
+    MUST(ferry_double_copy_to(z, 0, 3, sums, NULL));
+    MUST(ferry_float_copy_to(w, 0, 3, roots, NULL));
+    for (int i = 0; i < 3; i++) {
+        EXPECT(fabs(sums[i] - (cbrt(numbers[i]) + tgamma(numbers[i]))) < 1e-14);
+        EXPECT(fabsf(roots[i] - (cbrtf(others[i]) + erff(others[i]))) < 1e-6f);
+    }
+    ferry_float_destroy(&w);
+    ferry_float_destroy(&y);
+    ferry_double_destroy(&z);
+    ferry_double_destroy(&x);
 }
 
 /* Checks that constants have the values of the file and of the C library. */
@@ -687,6 +974,12 @@ test_all(ferry_context *context, const mylib_several *kernels)
     test_overlaps(context, kernels);
     test_whole_overlaps(context, kernels);
     test_constants(context, kernels);
+    test_inner_cells(context, kernels);
+    test_periodic(context, kernels);
+    test_solids(context, kernels);
+    test_boxes(context, kernels);
+    test_functions_of_arrays(context, kernels);
+    test_inexact(context, kernels);
 }
 
 #ifdef COUNT_LAUNCHES

@@ -110,8 +110,10 @@ launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
     ferry_status status = ferry_kernel_create(context, &source, &kernel);
     if (status != FERRY_OK)
         return status;
-    AMONG(ferry_kernel_check_rows(kernel, 3, SIZE_MAX, 0, 1), FERRY_ERROR_OVERFLOW,
-          FERRY_ERROR_OVERFLOW);
+    const size_t sizes[3] = {1, 3, SIZE_MAX}, reach[3] = {0, 1, 1};
+    ferry_cells cells;
+    AMONG(ferry_kernel_cells(kernel, NULL, sizes, reach, FERRY_EDGES_NEAREST, &cells),
+          FERRY_ERROR_OVERFLOW, FERRY_ERROR_OVERFLOW);
     status = ferry_kernel_launch(kernel, ferry_grid_for(count, 64), stream, arguments,
                                  LENGTH(arguments));
     ferry_kernel_destroy(&kernel);

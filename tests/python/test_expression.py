@@ -154,6 +154,21 @@ def test_functions_and_structs(place, numpy, tmp_path):
         any_number(v)
 
 
+def test_names(place, numpy):
+    """Constants, type variables in the statements, functions of arrays, and functions of C that are inexact."""
+    nearest = {"name": "nearest", "returns": "size_t", "parameters": ["read whole double t", "double x"],
+               "body": "size_t best = 0; for (size_t k = 0; k < count(t); k++) { if (fabs(t[k] - x) < fabs(t[best] - x)) { best = k; } } return best;"}
+    kernel = ferry.elementwise("read whole f8 table, read T x, overwrite T y", "const T at = (T)nearest(table, x[i]); y[i] = at * SCALE + sizeof(T);",
+                               functions=[nearest], constants={"SCALE": 10}, context=place)
+    table = ferry.array([1.0, 2.0, 4.0], context=place)
+    for dtype in ("f4", "f8"):
+        assert kernel(table, ferry.array(numpy.array([0, 2.5, 9], dtype), context=place)).tolist() == [n + int(dtype[1]) for n in (0, 10, 20)]
+    erf = ferry.elementwise("read f8 x, overwrite f8 y", "y[i] = erf(x[i]);", inexact=True, context=place)
+    assert abs(erf(table).tolist()[0] - 0.8427007929497149) < 1e-15
+    with pytest.raises(ValueError, match="inexact"):
+        ferry.elementwise("read f8 x, overwrite f8 y", "y[i] = erf(x[i]);", context=place)
+
+
 @pytest.mark.parametrize("parameters, each, error, match", [
     ("read float x, overwrite flaot y", "y[i] = x[i];", ValueError, "flaot.*float"),
     ("read float x", "x[i];", ValueError, "no array to be written"),

@@ -90,6 +90,8 @@ FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_cell, depth, FERRY_KIND_FLOAT
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0]) == 48, "cell.json: flux[0] does not have 48 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->flux[0][0]) == 16, "cell.json: flux[0][0] does not have 16 bytes");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_cell *)0)->labels[0]) == 32, "cell.json: labels[0] does not have 32 bytes");
+FERRY_STATIC_ASSERT((MYLIB_RED) == (0), "cell.json: MYLIB_RED is not 0");
+FERRY_STATIC_ASSERT((MYLIB_GREEN) == (1), "cell.json: MYLIB_GREEN is not 1");
 
 /* Does not compile if cell.json lacks a field of struct mylib_cell. Nothing calls this function. */
 #if defined(__GNUC__) && !defined(__cplusplus)
@@ -250,6 +252,8 @@ FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.tag, FERRY_KIND_U
 FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json: label.weight is not at offset 24");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
+FERRY_STATIC_ASSERT((MYLIB_RED) == (0), "vec3.json: MYLIB_RED is not 0");
+FERRY_STATIC_ASSERT((MYLIB_GREEN) == (1), "vec3.json: MYLIB_GREEN is not 1");
 
 /**
  * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.

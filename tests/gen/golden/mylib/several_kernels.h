@@ -69,11 +69,21 @@ typedef struct mylib_several {
     ferry_kernel *clip;
     ferry_kernel *slope;
     ferry_kernel *look_up;
+    ferry_kernel *classify;
+    ferry_kernel *special;
     ferry_kernel *swap_pairs;
     ferry_kernel *scatter;
     ferry_kernel *row_sum;
     ferry_kernel *row_sum_into;
     ferry_kernel *smooth;
+    ferry_kernel *heat;
+    ferry_kernel *wave;
+    ferry_kernel *solid;
+    ferry_kernel *softened;
+    ferry_kernel *painted;
+    ferry_kernel *field_sum;
+    ferry_kernel *field_sum_into;
+    ferry_kernel *field_step;
     ferry_kernel *step;
     ferry_kernel *extent;
     ferry_kernel *tally;
@@ -149,6 +159,50 @@ mylib_several_moved_(struct mylib_vec3 point, float by)
     return point;
 }
 
+MYLIB_SEVERAL_H_LOOPS uint64_t
+mylib_several_bracket_(const double *keys, size_t keys_count_, double x)
+{
+    MYLIB_SEVERAL_H_EXACT
+    size_t low = 0, high = keys_count_ - 1;
+    while (low + 1 < high) {
+        const size_t middle = low + (high - low) / 2;
+        const double key = keys[middle];
+        if (key <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+MYLIB_SEVERAL_H_LOOPS void
+mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
+{
+    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
+}
+
+MYLIB_SEVERAL_H_LOOPS uint64_t
+mylib_several_marked_(const double *keys, size_t keys_count_, double x, int32_t *marks)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const size_t at = mylib_several_bracket_(keys, keys_count_, x);
+    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));
+    return at;
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_erf_(double x)
+{
+    return erf(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_bell_(double x)
+{
+    MYLIB_SEVERAL_H_EXACT
+    return (double)1 - mylib_several_erf_(x);
+}
+
 /*
  * A square root that does not set errno, so that the compiler can vectorize loops that call it. For
  * gcc, the function declares the square root of the C library again, as a function without side
@@ -204,15 +258,39 @@ mylib_several_fmin_(double x, double y)
 }
 
 MYLIB_SEVERAL_H_LOOPS double
+mylib_several_erfc_(double x)
+{
+    return erfc(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_cbrt_(double x)
+{
+    return cbrt(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
+mylib_several_tgamma_(double x)
+{
+    return tgamma(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS float
+mylib_several_cbrtf_(float x)
+{
+    return cbrtf(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS float
+mylib_several_erff_(float x)
+{
+    return erff(x);
+}
+
+MYLIB_SEVERAL_H_LOOPS double
 mylib_several_fabs_(double x)
 {
     return fabs(x);
-}
-
-MYLIB_SEVERAL_H_LOOPS void
-mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
-{
-    (void)__atomic_fetch_add(at_, value_, __ATOMIC_RELAXED);
 }
 
 MYLIB_SEVERAL_H_LOOPS void
@@ -269,13 +347,37 @@ mylib_several_atomic_min_int32_(int32_t *at_, int32_t value_)
         ;
 }
 
+/* A reduction combines its elements in parts, which the threads of the host run, and then the results of the parts in
+ * their order. */
+enum { MYLIB_SEVERAL_H_PARTS = 256 };
+
+/* Returns how many of `count_` items are a part, if each has `width_` elements. It depends on the sizes alone, and so do the
+ * bits of the result. */
+static inline size_t
+mylib_several_grain_(size_t count_, size_t width_)
+{
+    const size_t least_ = width_ == 0 || width_ > 16384 ? 1 : 16384 / width_;
+
+    return count_ / MYLIB_SEVERAL_H_PARTS < least_ ? least_ : (count_ / MYLIB_SEVERAL_H_PARTS + 16) / 16 * 16;
+}
+
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
 MYLIB_SEVERAL_H_LOOPS size_t
-mylib_several_near_(size_t at_, int step_, size_t end_)
+mylib_several_nearest_(size_t at_, int step_, size_t end_)
 {
     if (step_ < 0)
         return at_ < (size_t)-step_ ? 0 : at_ - (size_t)-step_;
     return at_ + (size_t)step_ < end_ ? at_ + (size_t)step_ : end_ - 1;
+}
+
+/* Returns `at_ + step_`, or as many steps from the other end of [0, end_). */
+MYLIB_SEVERAL_H_LOOPS size_t
+mylib_several_wrap_(size_t at_, int step_, size_t end_)
+{
+    const size_t by_ = (size_t)(step_ < 0 ? -step_ : step_) % end_;
+    if (step_ < 0)
+        return at_ < by_ ? at_ + (end_ - by_) : at_ - by_;
+    return at_ < end_ - by_ ? at_ + by_ : at_ - (end_ - by_);
 }
 
 /*
@@ -559,21 +661,27 @@ mylib_scale_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_dot on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_dot_run(void **values_)
+/* What mylib_dot computes of some of its elements. */
+typedef struct mylib_dot_partial_ {
+    double value;
+} mylib_dot_partial_;
+
+/* Runs mylib_dot on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_dot_partial_
+mylib_dot_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
     const double *y = *(double **)values_[1];
-    double *const partial_ = *(double **)values_[2];
     const size_t n_ = *(const size_t *)values_[3];
+    mylib_dot_partial_ partial_;
     double sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(x[i] * y[i]);
@@ -581,7 +689,7 @@ mylib_dot_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(x[i] * y[i]);
         (void)i;
@@ -593,7 +701,69 @@ mylib_dot_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_dot share. */
+typedef struct mylib_dot_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_dot_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_dot_parts_;
+
+static inline ferry_status
+mylib_dot_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_dot_parts_ *const parts_ = (mylib_dot_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_dot_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_dot_combine_(mylib_dot_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
+    }
+    **(double **)parts_->values[2] = parts_->partials[0].value;
+}
+
+/* Runs mylib_dot on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_dot_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_dot_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_dot_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_dot_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_dot_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_dot_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_dot_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_dot_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -617,6 +787,8 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
     values_[1] = &y;
     values_[2] = &partial_;
     values_[3] = &n_;
+    if (n_ > 16384)
+        return mylib_dot_run_parallel_(call_, values_);
     mylib_dot_run(values_);
     return FERRY_OK;
 }
@@ -635,20 +807,26 @@ mylib_dot_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_total on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_total_run(void **values_)
+/* What mylib_total computes of some of its elements. */
+typedef struct mylib_total_partial_ {
+    float value;
+} mylib_total_partial_;
+
+/* Runs mylib_total on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_total_partial_
+mylib_total_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
-    float *const partial_ = *(float **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_total_partial_ partial_;
     float sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const float v_ = (float)(x[i]);
@@ -656,7 +834,7 @@ mylib_total_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const float v_ = (float)(x[i]);
         (void)i;
@@ -668,7 +846,69 @@ mylib_total_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_total share. */
+typedef struct mylib_total_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_total_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_total_parts_;
+
+static inline ferry_status
+mylib_total_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_total_parts_ *const parts_ = (mylib_total_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_total_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_total_combine_(mylib_total_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
+    }
+    **(float **)parts_->values[1] = parts_->partials[0].value;
+}
+
+/* Runs mylib_total on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_total_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_total_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_total_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_total_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_total_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_total_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_total_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_total_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -690,6 +930,8 @@ mylib_total_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return mylib_total_run_parallel_(call_, values_);
     mylib_total_run(values_);
     return FERRY_OK;
 }
@@ -708,20 +950,26 @@ mylib_total_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_longest on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_longest_run(void **values_)
+/* What mylib_longest computes of some of its elements. */
+typedef struct mylib_longest_partial_ {
+    float value;
+} mylib_longest_partial_;
+
+/* Runs mylib_longest on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_longest_partial_
+mylib_longest_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const struct mylib_vec3 *points = *(struct mylib_vec3 **)values_[0];
-    float *const partial_ = *(float **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_longest_partial_ partial_;
     float sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = -INFINITY;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const float v_ = (float)(points[i].x * points[i].x);
@@ -729,7 +977,7 @@ mylib_longest_run(void **values_)
             sums_[k_] = v_ > sums_[k_] || v_ != v_ ? v_ : sums_[k_];
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const float v_ = (float)(points[i].x * points[i].x);
         (void)i;
@@ -741,7 +989,69 @@ mylib_longest_run(void **values_)
             sums_[k_] = v_ > sums_[k_] || v_ != v_ ? v_ : sums_[k_];
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_longest share. */
+typedef struct mylib_longest_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_longest_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_longest_parts_;
+
+static inline ferry_status
+mylib_longest_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_longest_parts_ *const parts_ = (mylib_longest_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_longest_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_longest_combine_(mylib_longest_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[at_].value > parts_->partials[0].value || parts_->partials[at_].value != parts_->partials[at_].value ? parts_->partials[at_].value : parts_->partials[0].value;
+    }
+    **(float **)parts_->values[1] = parts_->partials[0].value;
+}
+
+/* Runs mylib_longest on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_longest_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_longest_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_longest_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_longest_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_longest_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_longest_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_longest_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_longest_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -763,6 +1073,8 @@ mylib_longest_on_host(const ferry_call *call_, void *user_)
     values_[0] = &points;
     values_[1] = &partial_;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return mylib_longest_run_parallel_(call_, values_);
     mylib_longest_run(values_);
     return FERRY_OK;
 }
@@ -781,20 +1093,26 @@ mylib_longest_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_least on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_least_run(void **values_)
+/* What mylib_least computes of some of its elements. */
+typedef struct mylib_least_partial_ {
+    int16_t value;
+} mylib_least_partial_;
+
+/* Runs mylib_least on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_least_partial_
+mylib_least_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int16_t *x = *(int16_t **)values_[0];
-    int16_t *const partial_ = *(int16_t **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_least_partial_ partial_;
     int16_t sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 32767;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const int16_t v_ = (int16_t)(x[i]);
@@ -802,7 +1120,7 @@ mylib_least_run(void **values_)
             sums_[k_] = (int16_t)(v_ < sums_[k_] ? v_ : sums_[k_]);
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const int16_t v_ = (int16_t)(x[i]);
         (void)i;
@@ -814,7 +1132,69 @@ mylib_least_run(void **values_)
             sums_[k_] = (int16_t)(v_ < sums_[k_] ? v_ : sums_[k_]);
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_least share. */
+typedef struct mylib_least_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_least_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_least_parts_;
+
+static inline ferry_status
+mylib_least_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_least_parts_ *const parts_ = (mylib_least_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_least_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_least_combine_(mylib_least_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = (int16_t)(parts_->partials[at_].value < parts_->partials[0].value ? parts_->partials[at_].value : parts_->partials[0].value);
+    }
+    **(int16_t **)parts_->values[1] = parts_->partials[0].value;
+}
+
+/* Runs mylib_least on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_least_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_least_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_least_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_least_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_least_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_least_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_least_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_least_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -836,6 +1216,8 @@ mylib_least_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return mylib_least_run_parallel_(call_, values_);
     mylib_least_run(values_);
     return FERRY_OK;
 }
@@ -854,21 +1236,27 @@ mylib_least_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_count_above on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_count_above_run(void **values_)
+/* What mylib_count_above computes of some of its elements. */
+typedef struct mylib_count_above_partial_ {
+    uint64_t value;
+} mylib_count_above_partial_;
+
+/* Runs mylib_count_above on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_count_above_partial_
+mylib_count_above_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *x = *(float **)values_[0];
     const float limit = *(const float *)values_[1];
-    uint64_t *const partial_ = *(uint64_t **)values_[2];
     const size_t n_ = *(const size_t *)values_[3];
+    mylib_count_above_partial_ partial_;
     uint64_t sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const uint64_t v_ = (uint64_t)(x[i] > limit ? 1 : 0);
@@ -876,7 +1264,7 @@ mylib_count_above_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const uint64_t v_ = (uint64_t)(x[i] > limit ? 1 : 0);
         (void)i;
@@ -888,7 +1276,69 @@ mylib_count_above_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_count_above share. */
+typedef struct mylib_count_above_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_count_above_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_count_above_parts_;
+
+static inline ferry_status
+mylib_count_above_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_count_above_parts_ *const parts_ = (mylib_count_above_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_count_above_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_count_above_combine_(mylib_count_above_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
+    }
+    **(uint64_t **)parts_->values[2] = parts_->partials[0].value;
+}
+
+/* Runs mylib_count_above on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_count_above_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_count_above_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_count_above_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_count_above_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_count_above_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[3];
+    mylib_count_above_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_count_above_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_count_above_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -912,6 +1362,8 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
     values_[1] = &limit;
     values_[2] = &partial_;
     values_[3] = &n_;
+    if (n_ > 16384)
+        return mylib_count_above_run_parallel_(call_, values_);
     mylib_count_above_run(values_);
     return FERRY_OK;
 }
@@ -1034,20 +1486,26 @@ mylib_move_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_norm on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_norm_run(void **values_)
+/* What mylib_norm computes of some of its elements. */
+typedef struct mylib_norm_partial_ {
+    double value;
+} mylib_norm_partial_;
+
+/* Runs mylib_norm on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_norm_partial_
+mylib_norm_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
-    double *const partial_ = *(double **)values_[1];
     const size_t n_ = *(const size_t *)values_[2];
+    mylib_norm_partial_ partial_;
     double sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(mylib_several_square_(x[i]));
@@ -1055,7 +1513,7 @@ mylib_norm_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(mylib_several_square_(x[i]));
         (void)i;
@@ -1067,7 +1525,69 @@ mylib_norm_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_norm share. */
+typedef struct mylib_norm_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_norm_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_norm_parts_;
+
+static inline ferry_status
+mylib_norm_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_norm_parts_ *const parts_ = (mylib_norm_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_norm_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_norm_combine_(mylib_norm_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
+    }
+    **(double **)parts_->values[1] = parts_->partials[0].value;
+}
+
+/* Runs mylib_norm on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_norm_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_norm_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_norm_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_norm_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_norm_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[2];
+    mylib_norm_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_norm_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_norm_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1089,6 +1609,8 @@ mylib_norm_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
+    if (n_ > 16384)
+        return mylib_norm_run_parallel_(call_, values_);
     mylib_norm_run(values_);
     return FERRY_OK;
 }
@@ -1107,9 +1629,9 @@ mylib_norm_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_blur on the host. `values_` has the address of each argument. */
+/* Runs mylib_blur on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_blur_run(void **values_)
+mylib_blur_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *now = *(float **)values_[0];
@@ -1117,39 +1639,67 @@ mylib_blur_run(void **values_)
     float *next = *(float **)values_[2];
     const size_t rows = *(const size_t *)values_[3];
     const size_t columns = *(const size_t *)values_[4];
-    const size_t first = *(const size_t *)values_[5];
-    const size_t count = *(const size_t *)values_[6];
-    const size_t from_ = *(const size_t *)values_[7];
-    size_t row, column;
+    const size_t first_row_ = *(const size_t *)values_[5];
+    const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t first_column_ = *(const size_t *)values_[7];
+    const size_t column_count_ = *(const size_t *)values_[8];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = ((first_row_ < 2 ? 0 : first_row_ - 2)) * columns;
+    /* The columns [inner_begin_, inner_end_) have all their neighbours in their own lines. */
+    const size_t low_ = first_column_ < 2 ? 2 : first_column_, high_ = columns < 2 ? 0 : columns - 2;
+    const size_t inner_begin_ = low_ < end_column_ ? low_ : end_column_, least_ = high_ < end_column_ ? high_ : end_column_;
+    const size_t inner_end_ = least_ < inner_begin_ ? inner_begin_ : least_;
+    size_t line_, column;
 
-    for (row = first; row < first + count; row++) {
-        const size_t begin_ = (row - first) * columns;
-        const float *now_rows_[5];
-        int step_;
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+        const float *now_lines_[5];
 
-        for (step_ = -2; step_ <= 2; step_++) {
-            const size_t skipped_ = (mylib_several_near_(row, step_, rows) - from_) * columns;
-            now_rows_[step_ + 2] = now + skipped_;
-        }
-#define now(row_step_, column_step_) now_rows_[(row_step_) + 2][mylib_several_near_(column, column_step_, columns)]
-        for (column = 0; column < columns; column++) {
-            size_t i;
+        now_lines_[2] = now + (row * columns - read_begin_);
+        now_lines_[0] = now + ((mylib_several_nearest_(row, -2, rows)) * columns - read_begin_);
+        now_lines_[4] = now + ((mylib_several_nearest_(row, 2, rows)) * columns - read_begin_);
+        now_lines_[1] = now + ((mylib_several_nearest_(row, -1, rows)) * columns - read_begin_);
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 2][mylib_several_nearest_(column, column_step_, columns)]
+        for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
+             column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
 
-            if (column == 2 && columns > 4)
-                column = columns - 2;
-            i = begin_ + column;
-            next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);
+            (void)i;
+            (void)at_;
+            next[at_] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);
         }
 #undef now
-#define now(row_step_, column_step_) now_rows_[(row_step_) + 2][(ptrdiff_t)column + (column_step_)]
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 2][(ptrdiff_t)column + (column_step_)]
         MYLIB_SEVERAL_H_INDEPENDENT
-        for (column = 2; column + 2 < columns; column++) {
-            const size_t i = begin_ + column;
+        for (column = inner_begin_; column < inner_end_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
 
-            next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);
+            (void)i;
+            (void)at_;
+            next[at_] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);
         }
 #undef now
     }
+}
+
+/* Runs mylib_blur on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_blur_run(void **values_)
+{
+    const size_t row_count_ = *(const size_t *)values_[6];
+
+    mylib_blur_range_(values_, 0, row_count_);
+}
+
+static inline ferry_status
+mylib_blur_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_blur_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1160,10 +1710,11 @@ mylib_blur_on_host(const ferry_call *call_, void *user_)
     float *next = ferry_float_call_array(call_, 2, FERRY_NULL);
     size_t rows = ferry_call_size(call_, 3);
     size_t columns = ferry_call_size(call_, 4);
-    size_t first = ferry_call_size(call_, 5);
-    size_t count = ferry_call_size(call_, 6);
-    size_t from_ = ferry_call_size(call_, 7);
-    void *values_[8];
+    size_t first_row_ = ferry_call_size(call_, 5);
+    size_t row_count_ = ferry_call_size(call_, 6);
+    size_t first_column_ = ferry_call_size(call_, 7);
+    size_t column_count_ = ferry_call_size(call_, 8);
+    void *values_[9];
 
     (void)user_;
     values_[0] = &now;
@@ -1171,9 +1722,12 @@ mylib_blur_on_host(const ferry_call *call_, void *user_)
     values_[2] = &next;
     values_[3] = &rows;
     values_[4] = &columns;
-    values_[5] = &first;
-    values_[6] = &count;
-    values_[7] = &from_;
+    values_[5] = &first_row_;
+    values_[6] = &row_count_;
+    values_[7] = &first_column_;
+    values_[8] = &column_count_;
+    if (row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, row_count_, 16384 / column_count_ + 1, mylib_blur_part_, values_);
     mylib_blur_run(values_);
     return FERRY_OK;
 }
@@ -1345,6 +1899,119 @@ mylib_look_up_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
+/* Runs mylib_classify on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_classify_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *keys = *(double **)values_[0];
+    const double *x = *(double **)values_[1];
+    double *below = *(double **)values_[2];
+    int32_t *marks = *(int32_t **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    const size_t keys_count_ = *(const size_t *)values_[5];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));
+    }
+}
+
+/* Runs mylib_classify on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_classify_run(void **values_)
+{
+    mylib_classify_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_classify_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_classify_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_classify_on_host(const ferry_call *call_, void *user_)
+{
+    double *keys = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *x = ferry_double_call_array(call_, 1, FERRY_NULL);
+    double *below = ferry_double_call_array(call_, 2, FERRY_NULL);
+    int32_t *marks = ferry_int_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    size_t keys_count_ = ferry_call_size(call_, 5);
+    void *values_[6];
+
+    (void)user_;
+    values_[0] = &keys;
+    values_[1] = &x;
+    values_[2] = &below;
+    values_[3] = &marks;
+    values_[4] = &n_;
+    values_[5] = &keys_count_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_classify_part_, values_);
+    mylib_classify_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_special on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_special_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    const float *y = *(float **)values_[1];
+    double *z = *(double **)values_[2];
+    float *w = *(float **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    size_t i;
+
+    (void)n_;
+    MYLIB_SEVERAL_H_INDEPENDENT
+    for (i = first_; i < end_; i++) {
+        z[i] = mylib_several_bell_(x[i]) - mylib_several_erfc_(x[i]) + mylib_several_cbrt_(x[i]) + mylib_several_tgamma_(x[i]);
+        w[i] = mylib_several_cbrtf_(y[i]) + mylib_several_erff_(y[i]);
+    }
+}
+
+/* Runs mylib_special on the host, for all elements. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_special_run(void **values_)
+{
+    mylib_special_range_(values_, 0, *(const size_t *)values_[4]);
+}
+
+static inline ferry_status
+mylib_special_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_special_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_special_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    float *y = ferry_float_call_array(call_, 1, FERRY_NULL);
+    double *z = ferry_double_call_array(call_, 2, FERRY_NULL);
+    float *w = ferry_float_call_array(call_, 3, FERRY_NULL);
+    size_t n_ = ferry_call_size(call_, 4);
+    void *values_[5];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &z;
+    values_[3] = &w;
+    values_[4] = &n_;
+    if (n_ > 16384)
+        return ferry_call_parallel(call_, n_, 16384, mylib_special_part_, values_);
+    mylib_special_run(values_);
+    return FERRY_OK;
+}
+
 /* Runs mylib_swap_pairs on the host, for the elements [first_, end_). `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_swap_pairs_range_(void **values_, size_t first_, size_t end_)
@@ -1443,23 +2110,29 @@ mylib_scatter_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_row_sum on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_row_sum_run(void **values_)
+/* What mylib_row_sum computes of some of its elements. */
+typedef struct mylib_row_sum_partial_ {
+    double value;
+} mylib_row_sum_partial_;
+
+/* Runs mylib_row_sum on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_row_sum_partial_
+mylib_row_sum_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *x = *(double **)values_[0];
     const uint64_t *begin_one_ = *(uint64_t **)values_[1];
     const double *weight = *(double **)values_[2];
     const uint64_t begin = begin_one_[0];
-    double *const partial_ = *(double **)values_[3];
     const size_t n_ = *(const size_t *)values_[4];
+    mylib_row_sum_partial_ partial_;
     double sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++)
         sums_[k_] = 0;
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
             const double v_ = (double)(weight[i] * x[begin + i]);
@@ -1467,7 +2140,7 @@ mylib_row_sum_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         const double v_ = (double)(weight[i] * x[begin + i]);
         (void)i;
@@ -1479,7 +2152,69 @@ mylib_row_sum_run(void **values_)
             sums_[k_] = sums_[k_] + v_;
         }
     }
-    partial_[0] = sums_[0];
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_row_sum share. */
+typedef struct mylib_row_sum_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_row_sum_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_row_sum_parts_;
+
+static inline ferry_status
+mylib_row_sum_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_row_sum_parts_ *const parts_ = (mylib_row_sum_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_row_sum_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_row_sum_combine_(mylib_row_sum_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
+    }
+    **(double **)parts_->values[3] = parts_->partials[0].value;
+}
+
+/* Runs mylib_row_sum on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_row_sum_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[4];
+    mylib_row_sum_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_row_sum_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_row_sum_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_row_sum_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[4];
+    mylib_row_sum_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_row_sum_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_row_sum_combine_(&parts_, end_);
+    return status_;
 }
 
 /* Copies the result. The host function has combined all elements into the first partial result. */
@@ -1505,6 +2240,8 @@ mylib_row_sum_on_host(const ferry_call *call_, void *user_)
     values_[2] = &weight;
     values_[3] = &partial_;
     values_[4] = &n_;
+    if (n_ > 16384)
+        return mylib_row_sum_run_parallel_(call_, values_);
     mylib_row_sum_run(values_);
     return FERRY_OK;
 }
@@ -1523,9 +2260,9 @@ mylib_row_sum_into_on_host(const ferry_call *call_, void *user_)
     return FERRY_OK;
 }
 
-/* Runs mylib_smooth on the host. `values_` has the address of each argument. */
+/* Runs mylib_smooth on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_smooth_run(void **values_)
+mylib_smooth_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const float *now = *(float **)values_[0];
@@ -1535,40 +2272,65 @@ mylib_smooth_run(void **values_)
     const float scale = scale_one_[0];
     const size_t rows = *(const size_t *)values_[4];
     const size_t columns = *(const size_t *)values_[5];
-    const size_t first = *(const size_t *)values_[6];
-    const size_t count = *(const size_t *)values_[7];
-    const size_t from_ = *(const size_t *)values_[8];
-    const size_t kernel_of_count_ = *(const size_t *)values_[9];
-    size_t row, column;
+    const size_t first_row_ = *(const size_t *)values_[6];
+    const size_t row_count_ = *(const size_t *)values_[7];
+    const size_t first_column_ = *(const size_t *)values_[8];
+    const size_t column_count_ = *(const size_t *)values_[9];
+    const size_t kernel_of_count_ = *(const size_t *)values_[10];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = ((first_row_ < 1 ? 0 : first_row_ - 1)) * columns;
+    /* The columns [inner_begin_, inner_end_) have all their neighbours in their own lines. */
+    const size_t low_ = first_column_ < 1 ? 1 : first_column_, high_ = columns < 1 ? 0 : columns - 1;
+    const size_t inner_begin_ = low_ < end_column_ ? low_ : end_column_, least_ = high_ < end_column_ ? high_ : end_column_;
+    const size_t inner_end_ = least_ < inner_begin_ ? inner_begin_ : least_;
+    size_t line_, column;
 
-    for (row = first; row < first + count; row++) {
-        const size_t begin_ = (row - first) * columns;
-        const float *now_rows_[3];
-        int step_;
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+        const float *now_lines_[3];
 
-        for (step_ = -1; step_ <= 1; step_++) {
-            const size_t skipped_ = (mylib_several_near_(row, step_, rows) - from_) * columns;
-            now_rows_[step_ + 1] = now + skipped_;
-        }
-#define now(row_step_, column_step_) now_rows_[(row_step_) + 1][mylib_several_near_(column, column_step_, columns)]
-        for (column = 0; column < columns; column++) {
-            size_t i;
+        now_lines_[1] = now + (row * columns - read_begin_);
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][mylib_several_nearest_(column, column_step_, columns)]
+        for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
+             column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
 
-            if (column == 1 && columns > 2)
-                column = columns - 1;
-            i = begin_ + column;
-            next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));
+            (void)i;
+            (void)at_;
+            next[at_] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));
         }
 #undef now
-#define now(row_step_, column_step_) now_rows_[(row_step_) + 1][(ptrdiff_t)column + (column_step_)]
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][(ptrdiff_t)column + (column_step_)]
         MYLIB_SEVERAL_H_INDEPENDENT
-        for (column = 1; column + 1 < columns; column++) {
-            const size_t i = begin_ + column;
+        for (column = inner_begin_; column < inner_end_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
 
-            next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));
+            (void)i;
+            (void)at_;
+            next[at_] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));
         }
 #undef now
     }
+}
+
+/* Runs mylib_smooth on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_smooth_run(void **values_)
+{
+    const size_t row_count_ = *(const size_t *)values_[7];
+
+    mylib_smooth_range_(values_, 0, row_count_);
+}
+
+static inline ferry_status
+mylib_smooth_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_smooth_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -1580,11 +2342,12 @@ mylib_smooth_on_host(const ferry_call *call_, void *user_)
     float *next = ferry_float_call_array(call_, 3, FERRY_NULL);
     size_t rows = ferry_call_size(call_, 4);
     size_t columns = ferry_call_size(call_, 5);
-    size_t first = ferry_call_size(call_, 6);
-    size_t count = ferry_call_size(call_, 7);
-    size_t from_ = ferry_call_size(call_, 8);
-    size_t kernel_of_count_ = ferry_call_size(call_, 9);
-    void *values_[10];
+    size_t first_row_ = ferry_call_size(call_, 6);
+    size_t row_count_ = ferry_call_size(call_, 7);
+    size_t first_column_ = ferry_call_size(call_, 8);
+    size_t column_count_ = ferry_call_size(call_, 9);
+    size_t kernel_of_count_ = ferry_call_size(call_, 10);
+    void *values_[11];
 
     (void)user_;
     values_[0] = &now;
@@ -1593,17 +2356,927 @@ mylib_smooth_on_host(const ferry_call *call_, void *user_)
     values_[3] = &next;
     values_[4] = &rows;
     values_[5] = &columns;
-    values_[6] = &first;
-    values_[7] = &count;
-    values_[8] = &from_;
-    values_[9] = &kernel_of_count_;
+    values_[6] = &first_row_;
+    values_[7] = &row_count_;
+    values_[8] = &first_column_;
+    values_[9] = &column_count_;
+    values_[10] = &kernel_of_count_;
+    if (row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, row_count_, 16384 / column_count_ + 1, mylib_smooth_part_, values_);
     mylib_smooth_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_step on the host. `values_` has the address of each argument. */
+/* Runs mylib_heat on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
 MYLIB_SEVERAL_H_LOOPS void
-mylib_step_run(void **values_)
+mylib_heat_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const float *now = *(float **)values_[0];
+    const float rate = *(const float *)values_[1];
+    float *next = *(float **)values_[2];
+    int32_t *visits = *(int32_t **)values_[3];
+    const size_t rows = *(const size_t *)values_[4];
+    const size_t columns = *(const size_t *)values_[5];
+    const size_t first_row_ = *(const size_t *)values_[6];
+    const size_t row_count_ = *(const size_t *)values_[7];
+    const size_t first_column_ = *(const size_t *)values_[8];
+    const size_t column_count_ = *(const size_t *)values_[9];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = (first_row_ - 1) * columns;
+    size_t line_, column;
+
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+        const float *now_lines_[3];
+
+        now_lines_[1] = now + (row * columns - read_begin_);
+        now_lines_[0] = now + (((row - 1)) * columns - read_begin_);
+        now_lines_[2] = now + (((row + 1)) * columns - read_begin_);
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][(ptrdiff_t)column + (column_step_)]
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (column = first_column_; column < end_column_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            next[at_] = now(0, 0) + rate * ((now(-1, 0) + now(1, 0)) + (now(0, -1) + now(0, 1)) - 4.0f * now(0, 0));
+            visits[at_] += (int)(row + 10 * column);
+        }
+#undef now
+    }
+}
+
+/* Runs mylib_heat on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_heat_run(void **values_)
+{
+    const size_t row_count_ = *(const size_t *)values_[7];
+
+    mylib_heat_range_(values_, 0, row_count_);
+}
+
+static inline ferry_status
+mylib_heat_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_heat_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_heat_on_host(const ferry_call *call_, void *user_)
+{
+    float *now = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float rate = ferry_float_call_value(call_, 1);
+    float *next = ferry_float_call_array(call_, 2, FERRY_NULL);
+    int32_t *visits = ferry_int_call_array(call_, 3, FERRY_NULL);
+    size_t rows = ferry_call_size(call_, 4);
+    size_t columns = ferry_call_size(call_, 5);
+    size_t first_row_ = ferry_call_size(call_, 6);
+    size_t row_count_ = ferry_call_size(call_, 7);
+    size_t first_column_ = ferry_call_size(call_, 8);
+    size_t column_count_ = ferry_call_size(call_, 9);
+    void *values_[10];
+
+    (void)user_;
+    values_[0] = &now;
+    values_[1] = &rate;
+    values_[2] = &next;
+    values_[3] = &visits;
+    values_[4] = &rows;
+    values_[5] = &columns;
+    values_[6] = &first_row_;
+    values_[7] = &row_count_;
+    values_[8] = &first_column_;
+    values_[9] = &column_count_;
+    if (row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, row_count_, 16384 / column_count_ + 1, mylib_heat_part_, values_);
+    mylib_heat_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_wave on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_wave_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *now = *(double **)values_[0];
+    const double *weights = *(double **)values_[1];
+    double *next = *(double **)values_[2];
+    const size_t planes = *(const size_t *)values_[3];
+    const size_t rows = *(const size_t *)values_[4];
+    const size_t columns = *(const size_t *)values_[5];
+    const size_t first_plane_ = *(const size_t *)values_[6];
+    const size_t plane_count_ = *(const size_t *)values_[7];
+    const size_t first_row_ = *(const size_t *)values_[8];
+    const size_t row_count_ = *(const size_t *)values_[9];
+    const size_t first_column_ = *(const size_t *)values_[10];
+    const size_t column_count_ = *(const size_t *)values_[11];
+    const size_t box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = (((first_plane_ < 2 || planes - first_plane_ - plane_count_ < 2 ? 0 : first_plane_ - 2)) * rows + (first_row_ < 2 || rows - first_row_ - row_count_ < 2 ? 0 : first_row_ - 2)) * columns;
+    /* The columns [inner_begin_, inner_end_) have all their neighbours in their own lines. */
+    const size_t low_ = first_column_ < 2 ? 2 : first_column_, high_ = columns < 2 ? 0 : columns - 2;
+    const size_t inner_begin_ = low_ < end_column_ ? low_ : end_column_, least_ = high_ < end_column_ ? high_ : end_column_;
+    const size_t inner_end_ = least_ < inner_begin_ ? inner_begin_ : least_;
+    size_t line_, column;
+
+    (void)planes;
+    (void)rows;
+    (void)columns;
+    (void)plane_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t plane = first_plane_ + line_ / row_count_, row = first_row_ + line_ % row_count_;
+        const size_t line_begin_ = (plane * rows + row) * columns;
+        const double *now_lines_[25];
+
+        now_lines_[12] = now + ((plane * rows + row) * columns - read_begin_);
+        now_lines_[7] = now + (((mylib_several_wrap_(plane, -1, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[17] = now + (((mylib_several_wrap_(plane, 1, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[11] = now + ((plane * rows + mylib_several_wrap_(row, -1, rows)) * columns - read_begin_);
+        now_lines_[13] = now + ((plane * rows + mylib_several_wrap_(row, 1, rows)) * columns - read_begin_);
+        now_lines_[2] = now + (((mylib_several_wrap_(plane, -2, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[22] = now + (((mylib_several_wrap_(plane, 2, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[10] = now + ((plane * rows + mylib_several_wrap_(row, -2, rows)) * columns - read_begin_);
+        now_lines_[14] = now + ((plane * rows + mylib_several_wrap_(row, 2, rows)) * columns - read_begin_);
+        now_lines_[16] = now + (((mylib_several_wrap_(plane, 1, planes)) * rows + mylib_several_wrap_(row, -1, rows)) * columns - read_begin_);
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 2) * 5 + (row_step_) + 2][mylib_several_wrap_(column, column_step_, columns)]
+        for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
+             column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            double sum = weights[0] * now(0, 0, 0);
+            sum += weights[1] * ((now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 0) + now(0, 1, 0)) + (now(0, 0, -1) + now(0, 0, 1)));
+            sum += weights[2] * ((now(-2, 0, 0) + now(2, 0, 0)) + (now(0, -2, 0) + now(0, 2, 0)) + (now(0, 0, -2) + now(0, 0, 2)));
+            next[at_] = sum + 0.125 * now(1, -1, 2);
+        }
+#undef now
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 2) * 5 + (row_step_) + 2][(ptrdiff_t)column + (column_step_)]
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (column = inner_begin_; column < inner_end_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            double sum = weights[0] * now(0, 0, 0);
+            sum += weights[1] * ((now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 0) + now(0, 1, 0)) + (now(0, 0, -1) + now(0, 0, 1)));
+            sum += weights[2] * ((now(-2, 0, 0) + now(2, 0, 0)) + (now(0, -2, 0) + now(0, 2, 0)) + (now(0, 0, -2) + now(0, 0, 2)));
+            next[at_] = sum + 0.125 * now(1, -1, 2);
+        }
+#undef now
+    }
+}
+
+/* Runs mylib_wave on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_wave_run(void **values_)
+{
+    const size_t plane_count_ = *(const size_t *)values_[7];
+    const size_t row_count_ = *(const size_t *)values_[9];
+
+    mylib_wave_range_(values_, 0, plane_count_ * row_count_);
+}
+
+static inline ferry_status
+mylib_wave_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_wave_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_wave_on_host(const ferry_call *call_, void *user_)
+{
+    double *now = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *weights = ferry_double_call_array(call_, 1, FERRY_NULL);
+    double *next = ferry_double_call_array(call_, 2, FERRY_NULL);
+    size_t planes = ferry_call_size(call_, 3);
+    size_t rows = ferry_call_size(call_, 4);
+    size_t columns = ferry_call_size(call_, 5);
+    size_t first_plane_ = ferry_call_size(call_, 6);
+    size_t plane_count_ = ferry_call_size(call_, 7);
+    size_t first_row_ = ferry_call_size(call_, 8);
+    size_t row_count_ = ferry_call_size(call_, 9);
+    size_t first_column_ = ferry_call_size(call_, 10);
+    size_t column_count_ = ferry_call_size(call_, 11);
+    void *values_[12];
+
+    (void)user_;
+    values_[0] = &now;
+    values_[1] = &weights;
+    values_[2] = &next;
+    values_[3] = &planes;
+    values_[4] = &rows;
+    values_[5] = &columns;
+    values_[6] = &first_plane_;
+    values_[7] = &plane_count_;
+    values_[8] = &first_row_;
+    values_[9] = &row_count_;
+    values_[10] = &first_column_;
+    values_[11] = &column_count_;
+    if (plane_count_ * row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, plane_count_ * row_count_, 16384 / column_count_ + 1, mylib_wave_part_, values_);
+    mylib_wave_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_solid on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_solid_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const float *now = *(float **)values_[0];
+    float *next = *(float **)values_[1];
+    const size_t planes = *(const size_t *)values_[2];
+    const size_t rows = *(const size_t *)values_[3];
+    const size_t columns = *(const size_t *)values_[4];
+    const size_t first_plane_ = *(const size_t *)values_[5];
+    const size_t plane_count_ = *(const size_t *)values_[6];
+    const size_t first_row_ = *(const size_t *)values_[7];
+    const size_t row_count_ = *(const size_t *)values_[8];
+    const size_t first_column_ = *(const size_t *)values_[9];
+    const size_t column_count_ = *(const size_t *)values_[10];
+    const size_t box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = ((first_plane_ - 1) * rows + first_row_ - 1) * columns;
+    size_t line_, column;
+
+    (void)planes;
+    (void)rows;
+    (void)columns;
+    (void)plane_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t plane = first_plane_ + line_ / row_count_, row = first_row_ + line_ % row_count_;
+        const size_t line_begin_ = (plane * rows + row) * columns;
+        const float *now_lines_[9];
+
+        now_lines_[1] = now + ((((plane - 1)) * rows + row) * columns - read_begin_);
+        now_lines_[7] = now + ((((plane + 1)) * rows + row) * columns - read_begin_);
+        now_lines_[3] = now + ((plane * rows + (row - 1)) * columns - read_begin_);
+        now_lines_[5] = now + ((plane * rows + (row + 1)) * columns - read_begin_);
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 1) * 3 + (row_step_) + 1][(ptrdiff_t)column + (column_step_)]
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (column = first_column_; column < end_column_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            next[at_] = (now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 1) - now(0, 1, 0)) * (float)(int)(i + plane + planes);
+        }
+#undef now
+    }
+}
+
+/* Runs mylib_solid on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_solid_run(void **values_)
+{
+    const size_t plane_count_ = *(const size_t *)values_[6];
+    const size_t row_count_ = *(const size_t *)values_[8];
+
+    mylib_solid_range_(values_, 0, plane_count_ * row_count_);
+}
+
+static inline ferry_status
+mylib_solid_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_solid_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_solid_on_host(const ferry_call *call_, void *user_)
+{
+    float *now = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *next = ferry_float_call_array(call_, 1, FERRY_NULL);
+    size_t planes = ferry_call_size(call_, 2);
+    size_t rows = ferry_call_size(call_, 3);
+    size_t columns = ferry_call_size(call_, 4);
+    size_t first_plane_ = ferry_call_size(call_, 5);
+    size_t plane_count_ = ferry_call_size(call_, 6);
+    size_t first_row_ = ferry_call_size(call_, 7);
+    size_t row_count_ = ferry_call_size(call_, 8);
+    size_t first_column_ = ferry_call_size(call_, 9);
+    size_t column_count_ = ferry_call_size(call_, 10);
+    void *values_[11];
+
+    (void)user_;
+    values_[0] = &now;
+    values_[1] = &next;
+    values_[2] = &planes;
+    values_[3] = &rows;
+    values_[4] = &columns;
+    values_[5] = &first_plane_;
+    values_[6] = &plane_count_;
+    values_[7] = &first_row_;
+    values_[8] = &row_count_;
+    values_[9] = &first_column_;
+    values_[10] = &column_count_;
+    if (plane_count_ * row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, plane_count_ * row_count_, 16384 / column_count_ + 1, mylib_solid_part_, values_);
+    mylib_solid_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs mylib_softened on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_softened_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const float *now = *(float **)values_[0];
+    float *next = *(float **)values_[1];
+    const size_t planes = *(const size_t *)values_[2];
+    const size_t rows = *(const size_t *)values_[3];
+    const size_t columns = *(const size_t *)values_[4];
+    const size_t first_plane_ = *(const size_t *)values_[5];
+    const size_t plane_count_ = *(const size_t *)values_[6];
+    const size_t first_row_ = *(const size_t *)values_[7];
+    const size_t row_count_ = *(const size_t *)values_[8];
+    const size_t first_column_ = *(const size_t *)values_[9];
+    const size_t column_count_ = *(const size_t *)values_[10];
+    const size_t box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = (((first_plane_ < 1 ? 0 : first_plane_ - 1)) * rows + (first_row_ < 1 ? 0 : first_row_ - 1)) * columns;
+    /* The columns [inner_begin_, inner_end_) have all their neighbours in their own lines. */
+    const size_t low_ = first_column_ < 1 ? 1 : first_column_, high_ = columns < 1 ? 0 : columns - 1;
+    const size_t inner_begin_ = low_ < end_column_ ? low_ : end_column_, least_ = high_ < end_column_ ? high_ : end_column_;
+    const size_t inner_end_ = least_ < inner_begin_ ? inner_begin_ : least_;
+    size_t line_, column;
+
+    (void)planes;
+    (void)rows;
+    (void)columns;
+    (void)plane_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t plane = first_plane_ + line_ / row_count_, row = first_row_ + line_ % row_count_;
+        const size_t line_begin_ = (plane * rows + row) * columns;
+        const float *now_lines_[9];
+
+        now_lines_[2] = now + (((mylib_several_nearest_(plane, -1, planes)) * rows + mylib_several_nearest_(row, 1, rows)) * columns - read_begin_);
+        now_lines_[7] = now + (((mylib_several_nearest_(plane, 1, planes)) * rows + row) * columns - read_begin_);
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 1) * 3 + (row_step_) + 1][mylib_several_nearest_(column, column_step_, columns)]
+        for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
+             column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            next[at_] = now(-1, 1, 0) + 2.0f * now(1, 0, -1);
+        }
+#undef now
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 1) * 3 + (row_step_) + 1][(ptrdiff_t)column + (column_step_)]
+        MYLIB_SEVERAL_H_INDEPENDENT
+        for (column = inner_begin_; column < inner_end_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            next[at_] = now(-1, 1, 0) + 2.0f * now(1, 0, -1);
+        }
+#undef now
+    }
+}
+
+/* Runs mylib_softened on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_softened_run(void **values_)
+{
+    const size_t plane_count_ = *(const size_t *)values_[6];
+    const size_t row_count_ = *(const size_t *)values_[8];
+
+    mylib_softened_range_(values_, 0, plane_count_ * row_count_);
+}
+
+static inline ferry_status
+mylib_softened_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_softened_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_softened_on_host(const ferry_call *call_, void *user_)
+{
+    float *now = ferry_float_call_array(call_, 0, FERRY_NULL);
+    float *next = ferry_float_call_array(call_, 1, FERRY_NULL);
+    size_t planes = ferry_call_size(call_, 2);
+    size_t rows = ferry_call_size(call_, 3);
+    size_t columns = ferry_call_size(call_, 4);
+    size_t first_plane_ = ferry_call_size(call_, 5);
+    size_t plane_count_ = ferry_call_size(call_, 6);
+    size_t first_row_ = ferry_call_size(call_, 7);
+    size_t row_count_ = ferry_call_size(call_, 8);
+    size_t first_column_ = ferry_call_size(call_, 9);
+    size_t column_count_ = ferry_call_size(call_, 10);
+    void *values_[11];
+
+    (void)user_;
+    values_[0] = &now;
+    values_[1] = &next;
+    values_[2] = &planes;
+    values_[3] = &rows;
+    values_[4] = &columns;
+    values_[5] = &first_plane_;
+    values_[6] = &plane_count_;
+    values_[7] = &first_row_;
+    values_[8] = &row_count_;
+    values_[9] = &first_column_;
+    values_[10] = &column_count_;
+    if (plane_count_ * row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, plane_count_ * row_count_, 16384 / column_count_ + 1, mylib_softened_part_, values_);
+    mylib_softened_run(values_);
+    return FERRY_OK;
+}
+
+/* Runs one element of mylib_painted on the host. */
+MYLIB_SEVERAL_H_ELEMENT void
+mylib_painted_Element_(int32_t *image, int32_t *bins, const int32_t most, const size_t i, const size_t row, const size_t column, const size_t at_, const size_t rows, const size_t columns, const size_t first_row_, const size_t row_count_, const size_t first_column_, const size_t column_count_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    (void)i;
+    (void)row;
+    (void)column;
+    (void)at_;
+    (void)rows;
+    (void)columns;
+    (void)first_row_;
+    (void)row_count_;
+    (void)first_column_;
+    (void)column_count_;
+    image[at_] = (int)(100 * row + column);
+    if (image[at_] > most)
+        return;
+    mylib_several_atomic_add_int32_(&bins[row], (int)i);
+}
+
+/* Runs mylib_painted on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_painted_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    int32_t *image = *(int32_t **)values_[0];
+    int32_t *bins = *(int32_t **)values_[1];
+    const int32_t most = *(const int32_t *)values_[2];
+    const size_t rows = *(const size_t *)values_[3];
+    const size_t columns = *(const size_t *)values_[4];
+    const size_t first_row_ = *(const size_t *)values_[5];
+    const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t first_column_ = *(const size_t *)values_[7];
+    const size_t column_count_ = *(const size_t *)values_[8];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    size_t line_, column;
+
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+
+        for (column = first_column_; column < end_column_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            mylib_painted_Element_(image, bins, most, i, row, column, at_, rows, columns, first_row_, row_count_, first_column_, column_count_);
+        }
+    }
+}
+
+/* Runs mylib_painted on the host, for all lines of the box. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_painted_run(void **values_)
+{
+    const size_t row_count_ = *(const size_t *)values_[6];
+
+    mylib_painted_range_(values_, 0, row_count_);
+}
+
+static inline ferry_status
+mylib_painted_part_(size_t first_, size_t count_, void *values_)
+{
+    mylib_painted_range_((void **)values_, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_painted_on_host(const ferry_call *call_, void *user_)
+{
+    int32_t *image = ferry_int_call_array(call_, 0, FERRY_NULL);
+    int32_t *bins = ferry_int_call_array(call_, 1, FERRY_NULL);
+    int32_t most = ferry_int_call_value(call_, 2);
+    size_t rows = ferry_call_size(call_, 3);
+    size_t columns = ferry_call_size(call_, 4);
+    size_t first_row_ = ferry_call_size(call_, 5);
+    size_t row_count_ = ferry_call_size(call_, 6);
+    size_t first_column_ = ferry_call_size(call_, 7);
+    size_t column_count_ = ferry_call_size(call_, 8);
+    void *values_[9];
+
+    (void)user_;
+    values_[0] = &image;
+    values_[1] = &bins;
+    values_[2] = &most;
+    values_[3] = &rows;
+    values_[4] = &columns;
+    values_[5] = &first_row_;
+    values_[6] = &row_count_;
+    values_[7] = &first_column_;
+    values_[8] = &column_count_;
+    if (row_count_ * column_count_ > 16384)
+        return ferry_call_parallel(call_, row_count_, 16384 / column_count_ + 1, mylib_painted_part_, values_);
+    mylib_painted_run(values_);
+    return FERRY_OK;
+}
+
+/* What mylib_field_sum computes of some of its elements. */
+typedef struct mylib_field_sum_partial_ {
+    double value;
+} mylib_field_sum_partial_;
+
+/* Runs mylib_field_sum on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_field_sum_partial_
+mylib_field_sum_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    const double weight = *(const double *)values_[1];
+    const size_t rows = *(const size_t *)values_[3];
+    const size_t columns = *(const size_t *)values_[4];
+    const size_t first_row_ = *(const size_t *)values_[5];
+    const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t first_column_ = *(const size_t *)values_[7];
+    const size_t column_count_ = *(const size_t *)values_[8];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    mylib_field_sum_partial_ partial_;
+    double sums_[16];
+    size_t begin_, k_, half_, line_;
+
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (k_ = 0; k_ < 16; k_++)
+        sums_[k_] = 0;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+        for (begin_ = first_column_; begin_ + 16 <= end_column_; begin_ += 16) {
+            for (k_ = 0; k_ < 16; k_++) {
+                const size_t column = begin_ + k_, i = line_begin_ + column, at_ = i - box_begin_;
+                const double v_ = (double)(weight * x[at_] + (double)(row * columns));
+                (void)i;
+                (void)row;
+                (void)column;
+                (void)at_;
+                sums_[k_] = sums_[k_] + v_;
+            }
+        }
+        for (k_ = 0; begin_ + k_ < end_column_; k_++) {
+            const size_t column = begin_ + k_, i = line_begin_ + column, at_ = i - box_begin_;
+            const double v_ = (double)(weight * x[at_] + (double)(row * columns));
+            (void)i;
+            (void)row;
+            (void)column;
+            (void)at_;
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const double v_ = sums_[k_ + half_];
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    partial_.value = sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_field_sum share. */
+typedef struct mylib_field_sum_parts_ {
+    void **values;
+    size_t grain; /* the number of lines of a part */
+    mylib_field_sum_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_field_sum_parts_;
+
+static inline ferry_status
+mylib_field_sum_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_field_sum_parts_ *const parts_ = (mylib_field_sum_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_field_sum_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_field_sum_combine_(mylib_field_sum_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].value = parts_->partials[0].value + parts_->partials[at_].value;
+    }
+    **(double **)parts_->values[2] = parts_->partials[0].value;
+}
+
+/* Runs mylib_field_sum on the host, for all lines of the box. Calls no function of Ferry. */
+static inline void
+mylib_field_sum_run(void **values_)
+{
+    const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t column_count_ = *(const size_t *)values_[8];
+    const size_t end_ = row_count_;
+    mylib_field_sum_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, column_count_);
+    do {
+        (void)mylib_field_sum_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_field_sum_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_field_sum_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t column_count_ = *(const size_t *)values_[8];
+    const size_t end_ = row_count_;
+    mylib_field_sum_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, column_count_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_field_sum_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_field_sum_combine_(&parts_, end_);
+    return status_;
+}
+
+/* Copies the result. The host function has combined all elements into the first partial result. */
+static inline void
+mylib_field_sum_into_run(void **values_)
+{
+    **(double **)values_[1] = **(double **)values_[0];
+}
+
+static inline ferry_status
+mylib_field_sum_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double weight = ferry_double_call_value(call_, 1);
+    double *partial_ = ferry_double_call_array(call_, 2, FERRY_NULL);
+    size_t rows = ferry_call_size(call_, 3);
+    size_t columns = ferry_call_size(call_, 4);
+    size_t first_row_ = ferry_call_size(call_, 5);
+    size_t row_count_ = ferry_call_size(call_, 6);
+    size_t first_column_ = ferry_call_size(call_, 7);
+    size_t column_count_ = ferry_call_size(call_, 8);
+    void *values_[9];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &weight;
+    values_[2] = &partial_;
+    values_[3] = &rows;
+    values_[4] = &columns;
+    values_[5] = &first_row_;
+    values_[6] = &row_count_;
+    values_[7] = &first_column_;
+    values_[8] = &column_count_;
+    if (row_count_ * column_count_ > 16384)
+        return mylib_field_sum_run_parallel_(call_, values_);
+    mylib_field_sum_run(values_);
+    return FERRY_OK;
+}
+
+static inline ferry_status
+mylib_field_sum_into_on_host(const ferry_call *call_, void *user_)
+{
+    double *partial_ = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *out_ = ferry_double_call_array(call_, 1, FERRY_NULL);
+    void *values_[2];
+
+    (void)user_;
+    values_[0] = &partial_;
+    values_[1] = &out_;
+    mylib_field_sum_into_run(values_);
+    return FERRY_OK;
+}
+
+/* What mylib_field_step computes of some of its elements. */
+typedef struct mylib_field_step_partial_ {
+    double total;
+    uint64_t last;
+} mylib_field_step_partial_;
+
+/* Runs mylib_field_step on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_field_step_partial_
+mylib_field_step_range_(void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    double *x = *(double **)values_[0];
+    const double *y = *(double **)values_[1];
+    const size_t planes = *(const size_t *)values_[5];
+    const size_t rows = *(const size_t *)values_[6];
+    const size_t columns = *(const size_t *)values_[7];
+    const size_t first_plane_ = *(const size_t *)values_[8];
+    const size_t plane_count_ = *(const size_t *)values_[9];
+    const size_t first_row_ = *(const size_t *)values_[10];
+    const size_t row_count_ = *(const size_t *)values_[11];
+    const size_t first_column_ = *(const size_t *)values_[12];
+    const size_t column_count_ = *(const size_t *)values_[13];
+    const size_t box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_, end_column_ = first_column_ + column_count_;
+    mylib_field_step_partial_ partial_;
+    double total_sums_[16];
+    uint64_t last_sums_[16];
+    size_t begin_, k_, half_, line_;
+
+    (void)planes;
+    (void)rows;
+    (void)columns;
+    (void)plane_count_;
+    for (k_ = 0; k_ < 16; k_++) {
+        total_sums_[k_] = 0;
+        last_sums_[k_] = 0;
+    }
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t plane = first_plane_ + line_ / row_count_, row = first_row_ + line_ % row_count_;
+        const size_t line_begin_ = (plane * rows + row) * columns;
+        for (begin_ = first_column_; begin_ + 16 <= end_column_; begin_ += 16) {
+            MYLIB_SEVERAL_H_INDEPENDENT
+            for (k_ = 0; k_ < 16; k_++) {
+                const size_t column = begin_ + k_, i = line_begin_ + column, at_ = i - box_begin_;
+                double total_value_;
+                uint64_t last_value_;
+
+                (void)i;
+                (void)plane;
+                (void)row;
+                (void)column;
+                (void)at_;
+                x[at_] += y[at_];
+                total_value_ = (double)(x[at_]);
+                last_value_ = (uint64_t)(plane + row + column + i);
+                total_sums_[k_] = total_sums_[k_] + total_value_;
+                last_sums_[k_] = last_value_ > last_sums_[k_] ? last_value_ : last_sums_[k_];
+            }
+        }
+        for (k_ = 0; begin_ + k_ < end_column_; k_++) {
+            const size_t column = begin_ + k_, i = line_begin_ + column, at_ = i - box_begin_;
+            double total_value_;
+            uint64_t last_value_;
+
+            (void)i;
+            (void)plane;
+            (void)row;
+            (void)column;
+            (void)at_;
+            x[at_] += y[at_];
+            total_value_ = (double)(x[at_]);
+            last_value_ = (uint64_t)(plane + row + column + i);
+            total_sums_[k_] = total_sums_[k_] + total_value_;
+            last_sums_[k_] = last_value_ > last_sums_[k_] ? last_value_ : last_sums_[k_];
+        }
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const double total_value_ = total_sums_[k_ + half_];
+            const uint64_t last_value_ = last_sums_[k_ + half_];
+            total_sums_[k_] = total_sums_[k_] + total_value_;
+            last_sums_[k_] = last_value_ > last_sums_[k_] ? last_value_ : last_sums_[k_];
+        }
+    }
+    partial_.total = total_sums_[0];
+    partial_.last = last_sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_field_step share. */
+typedef struct mylib_field_step_parts_ {
+    void **values;
+    size_t grain; /* the number of lines of a part */
+    mylib_field_step_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_field_step_parts_;
+
+static inline ferry_status
+mylib_field_step_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_field_step_parts_ *const parts_ = (mylib_field_step_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_field_step_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_field_step_combine_(mylib_field_step_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].total = parts_->partials[0].total + parts_->partials[at_].total;
+        parts_->partials[0].last = parts_->partials[at_].last > parts_->partials[0].last ? parts_->partials[at_].last : parts_->partials[0].last;
+    }
+    **(double **)parts_->values[3] = parts_->partials[0].total;
+    **(uint64_t **)parts_->values[4] = parts_->partials[0].last;
+}
+
+/* Runs mylib_field_step on the host, for all lines of the box. Calls no function of Ferry. */
+static inline void
+mylib_field_step_run(void **values_)
+{
+    const size_t plane_count_ = *(const size_t *)values_[9];
+    const size_t row_count_ = *(const size_t *)values_[11];
+    const size_t column_count_ = *(const size_t *)values_[13];
+    const size_t end_ = plane_count_ * row_count_;
+    mylib_field_step_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, column_count_);
+    do {
+        (void)mylib_field_step_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_field_step_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_field_step_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t plane_count_ = *(const size_t *)values_[9];
+    const size_t row_count_ = *(const size_t *)values_[11];
+    const size_t column_count_ = *(const size_t *)values_[13];
+    const size_t end_ = plane_count_ * row_count_;
+    mylib_field_step_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, column_count_);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_field_step_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_field_step_combine_(&parts_, end_);
+    return status_;
+}
+
+static inline ferry_status
+mylib_field_step_on_host(const ferry_call *call_, void *user_)
+{
+    double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
+    double *y = ferry_double_call_array(call_, 1, FERRY_NULL);
+    uint64_t *scratch_ = ferry_uint64_call_array(call_, 2, FERRY_NULL);
+    double *total_out_ = ferry_double_call_array(call_, 3, FERRY_NULL);
+    uint64_t *last_out_ = ferry_uint64_call_array(call_, 4, FERRY_NULL);
+    size_t planes = ferry_call_size(call_, 5);
+    size_t rows = ferry_call_size(call_, 6);
+    size_t columns = ferry_call_size(call_, 7);
+    size_t first_plane_ = ferry_call_size(call_, 8);
+    size_t plane_count_ = ferry_call_size(call_, 9);
+    size_t first_row_ = ferry_call_size(call_, 10);
+    size_t row_count_ = ferry_call_size(call_, 11);
+    size_t first_column_ = ferry_call_size(call_, 12);
+    size_t column_count_ = ferry_call_size(call_, 13);
+    void *values_[14];
+
+    (void)user_;
+    values_[0] = &x;
+    values_[1] = &y;
+    values_[2] = &scratch_;
+    values_[3] = &total_out_;
+    values_[4] = &last_out_;
+    values_[5] = &planes;
+    values_[6] = &rows;
+    values_[7] = &columns;
+    values_[8] = &first_plane_;
+    values_[9] = &plane_count_;
+    values_[10] = &first_row_;
+    values_[11] = &row_count_;
+    values_[12] = &first_column_;
+    values_[13] = &column_count_;
+    if (plane_count_ * row_count_ * column_count_ > 16384)
+        return mylib_field_step_run_parallel_(call_, values_);
+    mylib_field_step_run(values_);
+    return FERRY_OK;
+}
+
+/* What mylib_step computes of some of its elements. */
+typedef struct mylib_step_partial_ {
+    double rr;
+    double largest;
+    uint64_t many;
+} mylib_step_partial_;
+
+/* Runs mylib_step on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_step_partial_
+mylib_step_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const double *alpha_one_ = *(double **)values_[0];
@@ -1612,21 +3285,20 @@ mylib_step_run(void **values_)
     const double *p = *(double **)values_[3];
     const double *w = *(double **)values_[4];
     const double alpha = alpha_one_[0];
-    double *const rr_out_ = *(double **)values_[6];
-    double *const largest_out_ = *(double **)values_[7];
-    uint64_t *const many_out_ = *(uint64_t **)values_[8];
     const size_t n_ = *(const size_t *)values_[9];
+    mylib_step_partial_ partial_;
     double rr_sums_[16];
     double largest_sums_[16];
     uint64_t many_sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++) {
         rr_sums_[k_] = 0;
         largest_sums_[k_] = -(double)INFINITY;
         many_sums_[k_] = 0;
     }
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         MYLIB_SEVERAL_H_INDEPENDENT
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1646,7 +3318,7 @@ mylib_step_run(void **values_)
             many_sums_[k_] = many_sums_[k_] + many_value_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         double rr_value_;
         double largest_value_;
@@ -1673,9 +3345,75 @@ mylib_step_run(void **values_)
             many_sums_[k_] = many_sums_[k_] + many_value_;
         }
     }
-    rr_out_[0] = rr_sums_[0];
-    largest_out_[0] = largest_sums_[0];
-    many_out_[0] = many_sums_[0];
+    partial_.rr = rr_sums_[0];
+    partial_.largest = largest_sums_[0];
+    partial_.many = many_sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_step share. */
+typedef struct mylib_step_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_step_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_step_parts_;
+
+static inline ferry_status
+mylib_step_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_step_parts_ *const parts_ = (mylib_step_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_step_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_step_combine_(mylib_step_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].rr = parts_->partials[0].rr + parts_->partials[at_].rr;
+        parts_->partials[0].largest = parts_->partials[at_].largest > parts_->partials[0].largest || parts_->partials[at_].largest != parts_->partials[at_].largest ? parts_->partials[at_].largest : parts_->partials[0].largest;
+        parts_->partials[0].many = parts_->partials[0].many + parts_->partials[at_].many;
+    }
+    **(double **)parts_->values[6] = parts_->partials[0].rr;
+    **(double **)parts_->values[7] = parts_->partials[0].largest;
+    **(uint64_t **)parts_->values[8] = parts_->partials[0].many;
+}
+
+/* Runs mylib_step on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_step_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[9];
+    mylib_step_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_step_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_step_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_step_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[9];
+    mylib_step_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_step_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_step_combine_(&parts_, end_);
+    return status_;
 }
 
 static inline ferry_status
@@ -1704,32 +3442,40 @@ mylib_step_on_host(const ferry_call *call_, void *user_)
     values_[7] = &largest_out_;
     values_[8] = &many_out_;
     values_[9] = &n_;
+    if (n_ > 16384)
+        return mylib_step_run_parallel_(call_, values_);
     mylib_step_run(values_);
     return FERRY_OK;
 }
 
-/* Runs mylib_extent on the host. `values_` has the address of each argument. */
-MYLIB_SEVERAL_H_LOOPS void
-mylib_extent_run(void **values_)
+/* What mylib_extent computes of some of its elements. */
+typedef struct mylib_extent_partial_ {
+    int16_t least;
+    int16_t most;
+    int64_t total;
+} mylib_extent_partial_;
+
+/* Runs mylib_extent on the host, for the elements [first_, end_). `values_` has the address of each argument. */
+MYLIB_SEVERAL_H_LOOPS mylib_extent_partial_
+mylib_extent_range_(void **values_, size_t first_, size_t end_)
 {
     MYLIB_SEVERAL_H_EXACT
     const int16_t *x = *(int16_t **)values_[0];
-    int16_t *const least_out_ = *(int16_t **)values_[2];
-    int16_t *const most_out_ = *(int16_t **)values_[3];
-    int64_t *const total_out_ = *(int64_t **)values_[4];
     const size_t n_ = *(const size_t *)values_[5];
     const size_t x_count_ = *(const size_t *)values_[6];
+    mylib_extent_partial_ partial_;
     int16_t least_sums_[16];
     int16_t most_sums_[16];
     int64_t total_sums_[16];
     size_t begin_, k_, half_;
 
+    (void)n_;
     for (k_ = 0; k_ < 16; k_++) {
         least_sums_[k_] = 32767;
         most_sums_[k_] = -32767 - 1;
         total_sums_[k_] = 0;
     }
-    for (begin_ = 0; begin_ + 16 <= n_; begin_ += 16) {
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         MYLIB_SEVERAL_H_INDEPENDENT
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1746,7 +3492,7 @@ mylib_extent_run(void **values_)
             total_sums_[k_] = total_sums_[k_] + total_value_;
         }
     }
-    for (k_ = 0; begin_ + k_ < n_; k_++) {
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
         const size_t i = begin_ + k_;
         int16_t least_value_;
         int16_t most_value_;
@@ -1770,9 +3516,75 @@ mylib_extent_run(void **values_)
             total_sums_[k_] = total_sums_[k_] + total_value_;
         }
     }
-    least_out_[0] = least_sums_[0];
-    most_out_[0] = most_sums_[0];
-    total_out_[0] = total_sums_[0];
+    partial_.least = least_sums_[0];
+    partial_.most = most_sums_[0];
+    partial_.total = total_sums_[0];
+    return partial_;
+}
+
+/* What the parts of mylib_extent share. */
+typedef struct mylib_extent_parts_ {
+    void **values;
+    size_t grain; /* the number of elements of a part */
+    mylib_extent_partial_ partials[MYLIB_SEVERAL_H_PARTS];
+} mylib_extent_parts_;
+
+static inline ferry_status
+mylib_extent_part_(size_t first_, size_t count_, void *user_)
+{
+    mylib_extent_parts_ *const parts_ = (mylib_extent_parts_ *)user_;
+
+    parts_->partials[first_ / parts_->grain] = mylib_extent_range_(parts_->values, first_, first_ + count_);
+    return FERRY_OK;
+}
+
+/* Combines the results of all parts in their order. */
+static inline void
+mylib_extent_combine_(mylib_extent_parts_ *parts_, size_t end_)
+{
+    size_t at_;
+
+    for (at_ = 1; at_ * parts_->grain < end_; at_++) {
+        parts_->partials[0].least = (int16_t)(parts_->partials[at_].least < parts_->partials[0].least ? parts_->partials[at_].least : parts_->partials[0].least);
+        parts_->partials[0].most = (int16_t)(parts_->partials[at_].most > parts_->partials[0].most ? parts_->partials[at_].most : parts_->partials[0].most);
+        parts_->partials[0].total = parts_->partials[0].total + parts_->partials[at_].total;
+    }
+    **(int16_t **)parts_->values[2] = parts_->partials[0].least;
+    **(int16_t **)parts_->values[3] = parts_->partials[0].most;
+    **(int64_t **)parts_->values[4] = parts_->partials[0].total;
+}
+
+/* Runs mylib_extent on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_extent_run(void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[5];
+    mylib_extent_parts_ parts_;
+    size_t at_ = 0;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    do {
+        (void)mylib_extent_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
+        at_ += parts_.grain;
+    } while (at_ < end_);
+    mylib_extent_combine_(&parts_, end_);
+}
+
+/* Does the same on the host threads of `call_`. */
+static inline ferry_status
+mylib_extent_run_parallel_(const ferry_call *call_, void **values_)
+{
+    const size_t end_ = *(const size_t *)values_[5];
+    mylib_extent_parts_ parts_;
+    ferry_status status_;
+
+    parts_.values = values_;
+    parts_.grain = mylib_several_grain_(end_, 1);
+    status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_extent_part_, &parts_);
+    if (status_ == FERRY_OK)
+        mylib_extent_combine_(&parts_, end_);
+    return status_;
 }
 
 static inline ferry_status
@@ -1795,6 +3607,8 @@ mylib_extent_on_host(const ferry_call *call_, void *user_)
     values_[4] = &total_out_;
     values_[5] = &n_;
     values_[6] = &x_count_;
+    if (n_ > 16384)
+        return mylib_extent_run_parallel_(call_, values_);
     mylib_extent_run(values_);
     return FERRY_OK;
 }
@@ -3414,41 +5228,49 @@ mylib_norm_into_source(ferry_parameter parameters[3])
  * points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_blur_source(ferry_parameter parameters[8])
+mylib_blur_source(ferry_parameter parameters[9])
 {
     static const char text[] =
-        "static __device__ size_t near_(size_t at, int step, size_t end)\n"
+        "static __device__ size_t near_(size_t at_, int step_, size_t end_)\n"
         "{\n"
-        "    if (step < 0)\n"
-        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
-        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < (size_t)-step_ \? 0 : at_ - (size_t)-step_;\n"
+        "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
-        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
         "extern \"C\" __global__ void\n"
-        "mylib_blur(const float *now, float weight, float *next, size_t rows, size_t columns, size_t first, size_t count, size_t from_)\n"
+        "mylib_blur(const float *now, float weight, float *next, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count * columns; i += (size_t)gridDim.x * blockDim.x) {\n"
-        "        const size_t row = first + i / columns, column = i % columns;\n"
-        "        (void)row; (void)column;\n"
-        "        next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    const size_t read_begin_ = ((first_row_ < 2 \? 0 : first_row_ - 2)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
         "    }\n"
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "static size_t near_(size_t at, int step, size_t end)\n"
+        "static size_t near_(size_t at_, int step_, size_t end_)\n"
         "{\n"
-        "    if (step < 0)\n"
-        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
-        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < (size_t)-step_ \? 0 : at_ - (size_t)-step_;\n"
+        "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
-        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
         "__kernel void\n"
-        "mylib_blur(__global const float *now, float weight, __global float *next, ferry_size rows, ferry_size columns, ferry_size first, ferry_size count, ferry_size from_)\n"
+        "mylib_blur(__global const float *now, float weight, __global float *next, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
-        "    for (size_t i = get_global_id(0); i < count * columns; i += get_global_size(0)) {\n"
-        "        const size_t row = first + i / columns, column = i % columns;\n"
-        "        (void)row; (void)column;\n"
-        "        next[i] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    const size_t read_begin_ = ((first_row_ < 2 \? 0 : first_row_ - 2)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = weight * now(0, 0) + (now(-2, 0) + now(2, 0)) + (now(0, -2) + now(0, 2)) + now(-1, 1);\n"
         "    }\n"
         "}\n";
 #endif
@@ -3461,7 +5283,7 @@ mylib_blur_source(ferry_parameter parameters[8])
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
-    memset(parameters, 0, 8 * sizeof(*parameters));
+    memset(parameters, 0, 9 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
     parameters[0].name = "now";
@@ -3474,15 +5296,16 @@ mylib_blur_source(ferry_parameter parameters[8])
     parameters[2].overlap = FERRY_OVERLAP_SAME;
     parameters[3].element = ferry_size_element(); /* rows */
     parameters[4].element = ferry_size_element(); /* columns */
-    parameters[5].element = ferry_size_element(); /* first */
-    parameters[6].element = ferry_size_element(); /* count */
-    parameters[7].element = ferry_size_element(); /* from_ */
+    parameters[5].element = ferry_size_element(); /* first_row_ */
+    parameters[6].element = ferry_size_element(); /* row_count_ */
+    parameters[7].element = ferry_size_element(); /* first_column_ */
+    parameters[8].element = ferry_size_element(); /* column_count_ */
     source.name = "mylib_blur";
     source.codes = codes;
     source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_blur_on_host;
     source.parameters = parameters;
-    source.parameter_count = 8;
+    source.parameter_count = 9;
     return source;
 }
 
@@ -3679,6 +5502,203 @@ mylib_look_up_source(ferry_parameter parameters[7])
     source.host_function = mylib_look_up_on_host;
     source.parameters = parameters;
     source.parameter_count = 7;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_classify, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_classify_source(ferry_parameter parameters[6])
+{
+    static const char text[] =
+        "static __device__ unsigned long long\n"
+        "mylib_several_bracket_(const double *keys, size_t keys_count_, double x)\n"
+        "{\n"
+        "    size_t low = 0, high = keys_count_ - 1;\n"
+        "    while (low + 1 < high) {\n"
+        "        const size_t middle = low + (high - low) / 2;\n"
+        "        const double key = keys[middle];\n"
+        "        if (key <= x)\n"
+        "            low = middle;\n"
+        "        else\n"
+        "            high = middle;\n"
+        "    }\n"
+        "    return low;\n"
+        "}\n"
+        "static __device__ void mylib_several_atomic_add_int32_(int *at_, int value_)\n"
+        "{\n"
+        "    atomicAdd((int *)at_, (int)value_);\n"
+        "}\n"
+        "static __device__ unsigned long long\n"
+        "mylib_several_marked_(const double *keys, size_t keys_count_, double x, int *marks)\n"
+        "{\n"
+        "    const size_t at = mylib_several_bracket_(keys, keys_count_, x);\n"
+        "    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));\n"
+        "    return at;\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_classify(const double *keys, const double *x, double *below, int *marks, size_t n_, size_t keys_count_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static ulong\n"
+        "mylib_several_bracket_(__global const double *keys, ferry_size keys_count_, double x)\n"
+        "{\n"
+        "    size_t low = 0, high = keys_count_ - 1;\n"
+        "    while (low + 1 < high) {\n"
+        "        const size_t middle = low + (high - low) / 2;\n"
+        "        const double key = keys[middle];\n"
+        "        if (key <= x)\n"
+        "            low = middle;\n"
+        "        else\n"
+        "            high = middle;\n"
+        "    }\n"
+        "    return low;\n"
+        "}\n"
+        "static void mylib_several_atomic_add_int32_(volatile __global int *at_, int value_)\n"
+        "{\n"
+        "    atomic_add(at_, value_);\n"
+        "}\n"
+        "static ulong\n"
+        "mylib_several_marked_(__global const double *keys, ferry_size keys_count_, double x, __global int *marks)\n"
+        "{\n"
+        "    const size_t at = mylib_several_bracket_(keys, keys_count_, x);\n"
+        "    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));\n"
+        "    return at;\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_classify(__global const double *keys, __global const double *x, __global double *below, __global int *marks, ferry_size n_, ferry_size keys_count_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 6 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "keys";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "x";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "below";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_int_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "marks";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    parameters[5].element = ferry_size_element(); /* keys_count_ */
+    source.name = "mylib_classify";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_classify_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 6;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_special, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_special_source(ferry_parameter parameters[5])
+{
+    static const char text[] =
+        "static __device__ double mylib_several_erf_(double x) { return erf(x); }\n"
+        "static __device__ double\n"
+        "mylib_several_bell_(double x)\n"
+        "{\n"
+        "    return (double)1 - mylib_several_erf_(x);\n"
+        "}\n"
+        "static __device__ double mylib_several_erfc_(double x) { return erfc(x); }\n"
+        "static __device__ double mylib_several_cbrt_(double x) { return cbrt(x); }\n"
+        "static __device__ double mylib_several_tgamma_(double x) { return tgamma(x); }\n"
+        "static __device__ float mylib_several_cbrtf_(float x) { return cbrtf(x); }\n"
+        "static __device__ float mylib_several_erff_(float x) { return erff(x); }\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_special(const double *x, const float *y, double *z, float *w, size_t n_)\n"
+        "{\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        z[i] = mylib_several_bell_(x[i]) - mylib_several_erfc_(x[i]) + mylib_several_cbrt_(x[i]) + mylib_several_tgamma_(x[i]);\n"
+        "        w[i] = mylib_several_cbrtf_(y[i]) + mylib_several_erff_(y[i]);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static double mylib_several_erf_(double x) { return erf(x); }\n"
+        "static double\n"
+        "mylib_several_bell_(double x)\n"
+        "{\n"
+        "    return (double)1 - mylib_several_erf_(x);\n"
+        "}\n"
+        "static double mylib_several_erfc_(double x) { return erfc(x); }\n"
+        "static double mylib_several_cbrt_(double x) { return cbrt(x); }\n"
+        "static double mylib_several_tgamma_(double x) { return tgamma(x); }\n"
+        "static float mylib_several_cbrtf_(float x) { return (float)cbrt((double)x); }\n"
+        "static float mylib_several_erff_(float x) { return (float)erf((double)x); }\n"
+        "__kernel void\n"
+        "mylib_special(__global const double *x, __global const float *y, __global double *z, __global float *w, ferry_size n_)\n"
+        "{\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        z[i] = mylib_several_bell_(x[i]) - mylib_several_erfc_(x[i]) + mylib_several_cbrt_(x[i]) + mylib_several_tgamma_(x[i]);\n"
+        "        w[i] = mylib_several_cbrtf_(y[i]) + mylib_several_erff_(y[i]);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 5 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "y";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "z";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_float_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[3].name = "w";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
+    parameters[4].element = ferry_size_element(); /* n_ */
+    source.name = "mylib_special";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_special_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 5;
     return source;
 }
 
@@ -3967,45 +5987,53 @@ mylib_row_sum_into_source(ferry_parameter parameters[3])
  * points to that array.
  */
 FERRY_INLINE ferry_kernel_source
-mylib_smooth_source(ferry_parameter parameters[10])
+mylib_smooth_source(ferry_parameter parameters[11])
 {
     static const char text[] =
-        "static __device__ size_t near_(size_t at, int step, size_t end)\n"
+        "static __device__ size_t near_(size_t at_, int step_, size_t end_)\n"
         "{\n"
-        "    if (step < 0)\n"
-        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
-        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < (size_t)-step_ \? 0 : at_ - (size_t)-step_;\n"
+        "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
-        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
         "extern \"C\" __global__ void\n"
-        "mylib_smooth(const float *now, const float *kernel_of, const float *scale_one_, float *next, size_t rows, size_t columns, size_t first, size_t count, size_t from_, size_t kernel_of_count_)\n"
+        "mylib_smooth(const float *now, const float *kernel_of, const float *scale_one_, float *next, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_, size_t kernel_of_count_)\n"
         "{\n"
         "    const float scale = scale_one_[0];\n"
         "    (void)scale;\n"
-        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < count * columns; i += (size_t)gridDim.x * blockDim.x) {\n"
-        "        const size_t row = first + i / columns, column = i % columns;\n"
-        "        (void)row; (void)column;\n"
-        "        next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    const size_t read_begin_ = ((first_row_ < 1 \? 0 : first_row_ - 1)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));\n"
         "    }\n"
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "static size_t near_(size_t at, int step, size_t end)\n"
+        "static size_t near_(size_t at_, int step_, size_t end_)\n"
         "{\n"
-        "    if (step < 0)\n"
-        "        return at < (size_t)-step \? 0 : at - (size_t)-step;\n"
-        "    return at + (size_t)step < end \? at + (size_t)step : end - 1;\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < (size_t)-step_ \? 0 : at_ - (size_t)-step_;\n"
+        "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
-        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows) - from_) * columns + near_(column, column_step_, columns)]\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
         "__kernel void\n"
-        "mylib_smooth(__global const float *now, __global const float *kernel_of, __global const float *scale_one_, __global float *next, ferry_size rows, ferry_size columns, ferry_size first, ferry_size count, ferry_size from_, ferry_size kernel_of_count_)\n"
+        "mylib_smooth(__global const float *now, __global const float *kernel_of, __global const float *scale_one_, __global float *next, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_, ferry_size kernel_of_count_)\n"
         "{\n"
         "    const float scale = scale_one_[0];\n"
         "    (void)scale;\n"
-        "    for (size_t i = get_global_id(0); i < count * columns; i += get_global_size(0)) {\n"
-        "        const size_t row = first + i / columns, column = i % columns;\n"
-        "        (void)row; (void)column;\n"
-        "        next[i] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    const size_t read_begin_ = ((first_row_ < 1 \? 0 : first_row_ - 1)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = scale * (kernel_of[0] * now(0, -1) + kernel_of[1] * now(0, 0) + kernel_of[kernel_of_count_ - 1] * now(0, 1));\n"
         "    }\n"
         "}\n";
 #endif
@@ -4018,7 +6046,7 @@ mylib_smooth_source(ferry_parameter parameters[10])
     ferry_kernel_source source;
 
     memset(&source, 0, sizeof(source));
-    memset(parameters, 0, 10 * sizeof(*parameters));
+    memset(parameters, 0, 11 * sizeof(*parameters));
     parameters[0].element = ferry_float_element();
     parameters[0].access = FERRY_READ;
     parameters[0].name = "now";
@@ -4037,16 +6065,826 @@ mylib_smooth_source(ferry_parameter parameters[10])
     parameters[3].overlap = FERRY_OVERLAP_SAME;
     parameters[4].element = ferry_size_element(); /* rows */
     parameters[5].element = ferry_size_element(); /* columns */
-    parameters[6].element = ferry_size_element(); /* first */
-    parameters[7].element = ferry_size_element(); /* count */
-    parameters[8].element = ferry_size_element(); /* from_ */
-    parameters[9].element = ferry_size_element(); /* kernel_of_count_ */
+    parameters[6].element = ferry_size_element(); /* first_row_ */
+    parameters[7].element = ferry_size_element(); /* row_count_ */
+    parameters[8].element = ferry_size_element(); /* first_column_ */
+    parameters[9].element = ferry_size_element(); /* column_count_ */
+    parameters[10].element = ferry_size_element(); /* kernel_of_count_ */
     source.name = "mylib_smooth";
     source.codes = codes;
     source.code_count = sizeof(codes) / sizeof(codes[0]);
     source.host_function = mylib_smooth_on_host;
     source.parameters = parameters;
+    source.parameter_count = 11;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_heat, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_heat_source(ferry_parameter parameters[10])
+{
+    static const char text[] =
+        "static __device__ size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    (void)end_;\n"
+        "    return at_ + (size_t)step_;\n"
+        "}\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_heat(const float *now, float rate, float *next, int *visits, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    const size_t read_begin_ = (first_row_ - 1) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = now(0, 0) + rate * ((now(-1, 0) + now(1, 0)) + (now(0, -1) + now(0, 1)) - 4.0f * now(0, 0));\n"
+        "        visits[at_] += (int)(row + 10 * column);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    (void)end_;\n"
+        "    return at_ + (size_t)step_;\n"
+        "}\n"
+        "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "__kernel void\n"
+        "mylib_heat(__global const float *now, float rate, __global float *next, __global int *visits, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    const size_t read_begin_ = (first_row_ - 1) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = now(0, 0) + rate * ((now(-1, 0) + now(1, 0)) + (now(0, -1) + now(0, 1)) - 4.0f * now(0, 0));\n"
+        "        visits[at_] += (int)(row + 10 * column);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 10 * sizeof(*parameters));
+    parameters[0].element = ferry_float_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "now";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_float_element();
+    parameters[1].name = "rate";
+    parameters[2].element = ferry_float_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "next";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_int_element();
+    parameters[3].access = FERRY_UPDATE;
+    parameters[3].name = "visits";
+    parameters[3].overlap = FERRY_OVERLAP_SAME;
+    parameters[4].element = ferry_size_element(); /* rows */
+    parameters[5].element = ferry_size_element(); /* columns */
+    parameters[6].element = ferry_size_element(); /* first_row_ */
+    parameters[7].element = ferry_size_element(); /* row_count_ */
+    parameters[8].element = ferry_size_element(); /* first_column_ */
+    parameters[9].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_heat";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_heat_on_host;
+    source.parameters = parameters;
     source.parameter_count = 10;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_wave, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_wave_source(ferry_parameter parameters[12])
+{
+    static const char text[] =
+        "static __device__ size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    const size_t by_ = (size_t)(step_ < 0 \? -step_ : step_) % end_;\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < by_ \? at_ + (end_ - by_) : at_ - by_;\n"
+        "    return at_ < end_ - by_ \? at_ + by_ : at_ - (end_ - by_);\n"
+        "}\n"
+        "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_wave(const double *now, const double *weights, double *next, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    const size_t read_begin_ = (((first_plane_ < 2 || planes - first_plane_ - plane_count_ < 2 \? 0 : first_plane_ - 2)) * rows + (first_row_ < 2 || rows - first_row_ - row_count_ < 2 \? 0 : first_row_ - 2)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        double sum = weights[0] * now(0, 0, 0);\n"
+        "        sum += weights[1] * ((now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 0) + now(0, 1, 0)) + (now(0, 0, -1) + now(0, 0, 1)));\n"
+        "        sum += weights[2] * ((now(-2, 0, 0) + now(2, 0, 0)) + (now(0, -2, 0) + now(0, 2, 0)) + (now(0, 0, -2) + now(0, 0, 2)));\n"
+        "        next[at_] = sum + 0.125 * now(1, -1, 2);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    const size_t by_ = (size_t)(step_ < 0 \? -step_ : step_) % end_;\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < by_ \? at_ + (end_ - by_) : at_ - by_;\n"
+        "    return at_ < end_ - by_ \? at_ + by_ : at_ - (end_ - by_);\n"
+        "}\n"
+        "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "__kernel void\n"
+        "mylib_wave(__global const double *now, __global const double *weights, __global double *next, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    const size_t read_begin_ = (((first_plane_ < 2 || planes - first_plane_ - plane_count_ < 2 \? 0 : first_plane_ - 2)) * rows + (first_row_ < 2 || rows - first_row_ - row_count_ < 2 \? 0 : first_row_ - 2)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        double sum = weights[0] * now(0, 0, 0);\n"
+        "        sum += weights[1] * ((now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 0) + now(0, 1, 0)) + (now(0, 0, -1) + now(0, 0, 1)));\n"
+        "        sum += weights[2] * ((now(-2, 0, 0) + now(2, 0, 0)) + (now(0, -2, 0) + now(0, 2, 0)) + (now(0, 0, -2) + now(0, 0, 2)));\n"
+        "        next[at_] = sum + 0.125 * now(1, -1, 2);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 12 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "now";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "weights";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "next";
+    parameters[2].overlap = FERRY_OVERLAP_SAME;
+    parameters[3].element = ferry_size_element(); /* planes */
+    parameters[4].element = ferry_size_element(); /* rows */
+    parameters[5].element = ferry_size_element(); /* columns */
+    parameters[6].element = ferry_size_element(); /* first_plane_ */
+    parameters[7].element = ferry_size_element(); /* plane_count_ */
+    parameters[8].element = ferry_size_element(); /* first_row_ */
+    parameters[9].element = ferry_size_element(); /* row_count_ */
+    parameters[10].element = ferry_size_element(); /* first_column_ */
+    parameters[11].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_wave";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_wave_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 12;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_solid, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_solid_source(ferry_parameter parameters[11])
+{
+    static const char text[] =
+        "static __device__ size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    (void)end_;\n"
+        "    return at_ + (size_t)step_;\n"
+        "}\n"
+        "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_solid(const float *now, float *next, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    const size_t read_begin_ = ((first_plane_ - 1) * rows + first_row_ - 1) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = (now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 1) - now(0, 1, 0)) * (float)(int)(i + plane + planes);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    (void)end_;\n"
+        "    return at_ + (size_t)step_;\n"
+        "}\n"
+        "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "__kernel void\n"
+        "mylib_solid(__global const float *now, __global float *next, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    const size_t read_begin_ = ((first_plane_ - 1) * rows + first_row_ - 1) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = (now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 1) - now(0, 1, 0)) * (float)(int)(i + plane + planes);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 11 * sizeof(*parameters));
+    parameters[0].element = ferry_float_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "now";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "next";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_size_element(); /* planes */
+    parameters[3].element = ferry_size_element(); /* rows */
+    parameters[4].element = ferry_size_element(); /* columns */
+    parameters[5].element = ferry_size_element(); /* first_plane_ */
+    parameters[6].element = ferry_size_element(); /* plane_count_ */
+    parameters[7].element = ferry_size_element(); /* first_row_ */
+    parameters[8].element = ferry_size_element(); /* row_count_ */
+    parameters[9].element = ferry_size_element(); /* first_column_ */
+    parameters[10].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_solid";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_solid_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 11;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_softened, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_softened_source(ferry_parameter parameters[11])
+{
+    static const char text[] =
+        "static __device__ size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < (size_t)-step_ \? 0 : at_ - (size_t)-step_;\n"
+        "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
+        "}\n"
+        "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_softened(const float *now, float *next, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    const size_t read_begin_ = (((first_plane_ < 1 \? 0 : first_plane_ - 1)) * rows + (first_row_ < 1 \? 0 : first_row_ - 1)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = now(-1, 1, 0) + 2.0f * now(1, 0, -1);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static size_t near_(size_t at_, int step_, size_t end_)\n"
+        "{\n"
+        "    if (step_ < 0)\n"
+        "        return at_ < (size_t)-step_ \? 0 : at_ - (size_t)-step_;\n"
+        "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
+        "}\n"
+        "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
+        "__kernel void\n"
+        "mylib_softened(__global const float *now, __global float *next, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    const size_t read_begin_ = (((first_plane_ < 1 \? 0 : first_plane_ - 1)) * rows + (first_row_ < 1 \? 0 : first_row_ - 1)) * columns;\n"
+        "    (void)read_begin_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        next[at_] = now(-1, 1, 0) + 2.0f * now(1, 0, -1);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 11 * sizeof(*parameters));
+    parameters[0].element = ferry_float_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "now";
+    parameters[0].overlap = FERRY_OVERLAP_NONE;
+    parameters[1].element = ferry_float_element();
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "next";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_size_element(); /* planes */
+    parameters[3].element = ferry_size_element(); /* rows */
+    parameters[4].element = ferry_size_element(); /* columns */
+    parameters[5].element = ferry_size_element(); /* first_plane_ */
+    parameters[6].element = ferry_size_element(); /* plane_count_ */
+    parameters[7].element = ferry_size_element(); /* first_row_ */
+    parameters[8].element = ferry_size_element(); /* row_count_ */
+    parameters[9].element = ferry_size_element(); /* first_column_ */
+    parameters[10].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_softened";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_softened_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 11;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_painted, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_painted_source(ferry_parameter parameters[9])
+{
+    static const char text[] =
+        "static __device__ void mylib_several_atomic_add_int32_(int *at_, int value_)\n"
+        "{\n"
+        "    atomicAdd((int *)at_, (int)value_);\n"
+        "}\n"
+        "static __device__ void\n"
+        "mylib_painted_Element_(int *image, int *bins, const int most, const size_t i, const size_t row, const size_t column, const size_t at_, const size_t rows, const size_t columns, const size_t first_row_, const size_t row_count_, const size_t first_column_, const size_t column_count_)\n"
+        "{\n"
+        "    image[at_] = (int)(100 * row + column);\n"
+        "    if (image[at_] > most)\n"
+        "        return;\n"
+        "    mylib_several_atomic_add_int32_(&bins[row], (int)i);\n"
+        "}\n"
+        "extern \"C\" __global__ void\n"
+        "mylib_painted(int *image, int *bins, int most, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        mylib_painted_Element_(image, bins, most, i, row, column, at_, rows, columns, first_row_, row_count_, first_column_, column_count_);\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "static void mylib_several_atomic_add_int32_(volatile __global int *at_, int value_)\n"
+        "{\n"
+        "    atomic_add(at_, value_);\n"
+        "}\n"
+        "static void\n"
+        "mylib_painted_Element_(__global int *image, __global int *bins, const int most, const ferry_size i, const ferry_size row, const ferry_size column, const ferry_size at_, const ferry_size rows, const ferry_size columns, const ferry_size first_row_, const ferry_size row_count_, const ferry_size first_column_, const ferry_size column_count_)\n"
+        "{\n"
+        "    image[at_] = (int)(100 * row + column);\n"
+        "    if (image[at_] > most)\n"
+        "        return;\n"
+        "    mylib_several_atomic_add_int32_(&bins[row], (int)i);\n"
+        "}\n"
+        "__kernel void\n"
+        "mylib_painted(__global int *image, __global int *bins, int most, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        mylib_painted_Element_(image, bins, most, i, row, column, at_, rows, columns, first_row_, row_count_, first_column_, column_count_);\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 9 * sizeof(*parameters));
+    parameters[0].element = ferry_int_element();
+    parameters[0].access = FERRY_OVERWRITE;
+    parameters[0].name = "image";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_int_element();
+    parameters[1].access = FERRY_UPDATE;
+    parameters[1].name = "bins";
+    parameters[1].overlap = FERRY_OVERLAP_NONE;
+    parameters[2].element = ferry_int_element();
+    parameters[2].name = "most";
+    parameters[3].element = ferry_size_element(); /* rows */
+    parameters[4].element = ferry_size_element(); /* columns */
+    parameters[5].element = ferry_size_element(); /* first_row_ */
+    parameters[6].element = ferry_size_element(); /* row_count_ */
+    parameters[7].element = ferry_size_element(); /* first_column_ */
+    parameters[8].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_painted";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_painted_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 9;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_field_sum, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_field_sum_source(ferry_parameter parameters[9])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_field_sum(const double *x, double weight, double *partial_, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    __shared__ double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        const double v_ = (double)(weight * x[at_] + (double)(row * columns));\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[threadIdx.x] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            const double v_ = shared_[threadIdx.x + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[threadIdx.x] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0)\n"
+        "        partial_[blockIdx.x] = r_;\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_field_sum(__global const double *x, double weight, __global double *partial_, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t row = first_row_ + k_ / (column_count_), column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = row * columns + column, at_ = i - box_begin_;\n"
+        "        (void)row; (void)column; (void)i; (void)at_;\n"
+        "        const double v_ = (double)(weight * x[at_] + (double)(row * columns));\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        partial_[get_group_id(0)] = r_;\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 9 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[0].name = "x";
+    parameters[1].element = ferry_double_element();
+    parameters[1].name = "weight";
+    parameters[2].element = ferry_double_element();
+    parameters[2].access = FERRY_OVERWRITE;
+    parameters[2].name = "out";
+    parameters[3].element = ferry_size_element(); /* rows */
+    parameters[4].element = ferry_size_element(); /* columns */
+    parameters[5].element = ferry_size_element(); /* first_row_ */
+    parameters[6].element = ferry_size_element(); /* row_count_ */
+    parameters[7].element = ferry_size_element(); /* first_column_ */
+    parameters[8].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_field_sum";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_field_sum_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 9;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel that combines partial
+ * results. The description points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_field_sum_into_source(ferry_parameter parameters[3])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_field_sum_into(const double *partial_, double *out_, size_t n_)\n"
+        "{\n"
+        "    __shared__ double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[threadIdx.x] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            const double v_ = shared_[threadIdx.x + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[threadIdx.x] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_field_sum_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
+        "{\n"
+        "    __local double shared_[256];\n"
+        "    double r_ = 0;\n"
+        "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
+        "        const double v_ = partial_[i];\n"
+        "        r_ = r_ + v_;\n"
+        "    }\n"
+        "    shared_[get_local_id(0)] = r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            const double v_ = shared_[get_local_id(0) + half_];\n"
+        "            r_ = r_ + v_;\n"
+        "            shared_[get_local_id(0)] = r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0)\n"
+        "        out_[0] = r_;\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, 0, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, 0, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 3 * sizeof(*parameters));
+    parameters[0].element = parameters[1].element = ferry_double_element();
+    parameters[0].access = FERRY_READ;
+    parameters[1].access = FERRY_OVERWRITE;
+    parameters[1].name = "out";
+    parameters[2].element = ferry_size_element();
+    source.name = "mylib_field_sum_into";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_field_sum_into_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 3;
+    return source;
+}
+
+/**
+ * Fills the array `parameters`, and returns a description of the kernel mylib_field_step, which
+ * points to that array.
+ */
+FERRY_INLINE ferry_kernel_source
+mylib_field_step_source(ferry_parameter parameters[14])
+{
+    static const char text[] =
+        "extern \"C\" __global__ void\n"
+        "mylib_field_step(double *x, const double *y, uint64_t *scratch_, double *total_out_, unsigned long long *last_out_, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
+        "{\n"
+        "    __shared__ double total_shared_[256];\n"
+        "    __shared__ unsigned long long last_shared_[256];\n"
+        "    __shared__ unsigned int last_[1];\n"
+        "    double total_r_ = 0;\n"
+        "    unsigned long long last_r_ = 0;\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    for (size_t k_ = blockIdx.x * (size_t)blockDim.x + threadIdx.x; k_ < cells_; k_ += (size_t)gridDim.x * blockDim.x) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        double total_value_;\n"
+        "        unsigned long long last_value_;\n"
+        "        x[at_] += y[at_];\n"
+        "        total_value_ = (double)(x[at_]);\n"
+        "        last_value_ = (uint64_t)(plane + row + column + i);\n"
+        "        total_r_ = total_r_ + total_value_;\n"
+        "        last_r_ = last_value_ > last_r_ \? last_value_ : last_r_;\n"
+        "    }\n"
+        "    total_shared_[threadIdx.x] = total_r_;\n"
+        "    last_shared_[threadIdx.x] = last_r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        __syncthreads();\n"
+        "        if (threadIdx.x < half_) {\n"
+        "            { const double v_ = total_shared_[threadIdx.x + half_]; total_r_ = total_r_ + v_; }\n"
+        "            total_shared_[threadIdx.x] = total_r_;\n"
+        "            { const unsigned long long v_ = last_shared_[threadIdx.x + half_]; last_r_ = v_ > last_r_ \? v_ : last_r_; }\n"
+        "            last_shared_[threadIdx.x] = last_r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (threadIdx.x == 0) {\n"
+        "        ((volatile double *)(scratch_ + 1 + 0 * gridDim.x))[blockIdx.x] = total_r_;\n"
+        "        ((volatile unsigned long long *)(scratch_ + 1 + 1 * gridDim.x))[blockIdx.x] = last_r_;\n"
+        "        __threadfence();\n"
+        "        last_[0] = atomicAdd((unsigned int *)scratch_, 1u) == gridDim.x - 1;\n"
+        "    }\n"
+        "    __syncthreads();\n"
+        "    if (last_[0]) {\n"
+        "        __threadfence();\n"
+        "        total_r_ = 0;\n"
+        "        last_r_ = 0;\n"
+        "        for (size_t b_ = threadIdx.x; b_ < gridDim.x; b_ += blockDim.x) {\n"
+        "            { const double v_ = ((volatile double *)(scratch_ + 1 + 0 * gridDim.x))[b_]; total_r_ = total_r_ + v_; }\n"
+        "            { const unsigned long long v_ = ((volatile unsigned long long *)(scratch_ + 1 + 1 * gridDim.x))[b_]; last_r_ = v_ > last_r_ \? v_ : last_r_; }\n"
+        "        }\n"
+        "        total_shared_[threadIdx.x] = total_r_;\n"
+        "        last_shared_[threadIdx.x] = last_r_;\n"
+        "        for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "            __syncthreads();\n"
+        "            if (threadIdx.x < half_) {\n"
+        "                { const double v_ = total_shared_[threadIdx.x + half_]; total_r_ = total_r_ + v_; }\n"
+        "                total_shared_[threadIdx.x] = total_r_;\n"
+        "                { const unsigned long long v_ = last_shared_[threadIdx.x + half_]; last_r_ = v_ > last_r_ \? v_ : last_r_; }\n"
+        "                last_shared_[threadIdx.x] = last_r_;\n"
+        "            }\n"
+        "        }\n"
+        "        if (threadIdx.x == 0) {\n"
+        "            total_out_[0] = total_r_;\n"
+        "            last_out_[0] = last_r_;\n"
+        "        }\n"
+        "    }\n"
+        "}\n";
+#ifndef FERRY_NO_OPENCL_SOURCE
+    static const char opencl_text[] =
+        "__kernel void\n"
+        "mylib_field_step(__global double *x, __global const double *y, __global uint64_t *scratch_, __global double *total_out_, __global ulong *last_out_, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
+        "{\n"
+        "    __local double total_shared_[256];\n"
+        "    __local ulong last_shared_[256];\n"
+        "    __local unsigned int last_[1];\n"
+        "    double total_r_ = 0;\n"
+        "    ulong last_r_ = 0;\n"
+        "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
+        "    for (size_t k_ = get_global_id(0); k_ < cells_; k_ += get_global_size(0)) {\n"
+        "        const size_t plane = first_plane_ + k_ / (column_count_ * row_count_), row = first_row_ + k_ / (column_count_) % row_count_, column = first_column_ + k_ % column_count_;\n"
+        "        const size_t i = (plane * rows + row) * columns + column, at_ = i - box_begin_;\n"
+        "        (void)plane; (void)row; (void)column; (void)i; (void)at_;\n"
+        "        double total_value_;\n"
+        "        ulong last_value_;\n"
+        "        x[at_] += y[at_];\n"
+        "        total_value_ = (double)(x[at_]);\n"
+        "        last_value_ = (uint64_t)(plane + row + column + i);\n"
+        "        total_r_ = total_r_ + total_value_;\n"
+        "        last_r_ = last_value_ > last_r_ \? last_value_ : last_r_;\n"
+        "    }\n"
+        "    total_shared_[get_local_id(0)] = total_r_;\n"
+        "    last_shared_[get_local_id(0)] = last_r_;\n"
+        "    for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "        barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "        if (get_local_id(0) < half_) {\n"
+        "            { const double v_ = total_shared_[get_local_id(0) + half_]; total_r_ = total_r_ + v_; }\n"
+        "            total_shared_[get_local_id(0)] = total_r_;\n"
+        "            { const ulong v_ = last_shared_[get_local_id(0) + half_]; last_r_ = v_ > last_r_ \? v_ : last_r_; }\n"
+        "            last_shared_[get_local_id(0)] = last_r_;\n"
+        "        }\n"
+        "    }\n"
+        "    if (get_local_id(0) == 0) {\n"
+        "        ((volatile __global double *)(scratch_ + 1 + 0 * get_num_groups(0)))[get_group_id(0)] = total_r_;\n"
+        "        ((volatile __global ulong *)(scratch_ + 1 + 1 * get_num_groups(0)))[get_group_id(0)] = last_r_;\n"
+        "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
+        "        last_[0] = atomic_inc((volatile __global uint *)scratch_) == get_num_groups(0) - 1;\n"
+        "    }\n"
+        "    barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "    if (last_[0]) {\n"
+        "        mem_fence(CLK_GLOBAL_MEM_FENCE);\n"
+        "        total_r_ = 0;\n"
+        "        last_r_ = 0;\n"
+        "        for (size_t b_ = get_local_id(0); b_ < get_num_groups(0); b_ += get_local_size(0)) {\n"
+        "            { const double v_ = ((volatile __global double *)(scratch_ + 1 + 0 * get_num_groups(0)))[b_]; total_r_ = total_r_ + v_; }\n"
+        "            { const ulong v_ = ((volatile __global ulong *)(scratch_ + 1 + 1 * get_num_groups(0)))[b_]; last_r_ = v_ > last_r_ \? v_ : last_r_; }\n"
+        "        }\n"
+        "        total_shared_[get_local_id(0)] = total_r_;\n"
+        "        last_shared_[get_local_id(0)] = last_r_;\n"
+        "        for (unsigned int half_ = 128; half_ > 0; half_ /= 2) {\n"
+        "            barrier(CLK_LOCAL_MEM_FENCE);\n"
+        "            if (get_local_id(0) < half_) {\n"
+        "                { const double v_ = total_shared_[get_local_id(0) + half_]; total_r_ = total_r_ + v_; }\n"
+        "                total_shared_[get_local_id(0)] = total_r_;\n"
+        "                { const ulong v_ = last_shared_[get_local_id(0) + half_]; last_r_ = v_ > last_r_ \? v_ : last_r_; }\n"
+        "                last_shared_[get_local_id(0)] = last_r_;\n"
+        "            }\n"
+        "        }\n"
+        "        if (get_local_id(0) == 0) {\n"
+        "            total_out_[0] = total_r_;\n"
+        "            last_out_[0] = last_r_;\n"
+        "        }\n"
+        "    }\n"
+        "}\n";
+#endif
+    static const ferry_kernel_code codes[] = {
+        {FERRY_CODE_CUDA, FERRY_CODE_EXACT, text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#ifndef FERRY_NO_OPENCL_SOURCE
+        {FERRY_CODE_OPENCL, FERRY_CODE_EXACT, opencl_text, 0, FERRY_NULL, 0, FERRY_NULL, {0, 0} },
+#endif
+    };
+    ferry_kernel_source source;
+
+    memset(&source, 0, sizeof(source));
+    memset(parameters, 0, 14 * sizeof(*parameters));
+    parameters[0].element = ferry_double_element();
+    parameters[0].access = FERRY_UPDATE;
+    parameters[0].name = "x";
+    parameters[0].overlap = FERRY_OVERLAP_SAME;
+    parameters[1].element = ferry_double_element();
+    parameters[1].access = FERRY_READ;
+    parameters[1].name = "y";
+    parameters[1].overlap = FERRY_OVERLAP_SAME;
+    parameters[2].element = ferry_uint64_element(); /* scratch_ */
+    parameters[2].access = FERRY_UPDATE;
+    parameters[3].element = ferry_double_element();
+    parameters[3].access = FERRY_OVERWRITE;
+    parameters[3].name = "total";
+    parameters[3].overlap = FERRY_OVERLAP_NONE;
+    parameters[4].element = ferry_uint64_element();
+    parameters[4].access = FERRY_OVERWRITE;
+    parameters[4].name = "last";
+    parameters[4].overlap = FERRY_OVERLAP_NONE;
+    parameters[5].element = ferry_size_element(); /* planes */
+    parameters[6].element = ferry_size_element(); /* rows */
+    parameters[7].element = ferry_size_element(); /* columns */
+    parameters[8].element = ferry_size_element(); /* first_plane_ */
+    parameters[9].element = ferry_size_element(); /* plane_count_ */
+    parameters[10].element = ferry_size_element(); /* first_row_ */
+    parameters[11].element = ferry_size_element(); /* row_count_ */
+    parameters[12].element = ferry_size_element(); /* first_column_ */
+    parameters[13].element = ferry_size_element(); /* column_count_ */
+    source.name = "mylib_field_step";
+    source.codes = codes;
+    source.code_count = sizeof(codes) / sizeof(codes[0]);
+    source.host_function = mylib_field_step_on_host;
+    source.parameters = parameters;
+    source.parameter_count = 14;
     return source;
 }
 
@@ -4857,11 +7695,21 @@ mylib_several_destroy(mylib_several *kernels)
     ferry_kernel_destroy(&kernels->clip);
     ferry_kernel_destroy(&kernels->slope);
     ferry_kernel_destroy(&kernels->look_up);
+    ferry_kernel_destroy(&kernels->classify);
+    ferry_kernel_destroy(&kernels->special);
     ferry_kernel_destroy(&kernels->swap_pairs);
     ferry_kernel_destroy(&kernels->scatter);
     ferry_kernel_destroy(&kernels->row_sum);
     ferry_kernel_destroy(&kernels->row_sum_into);
     ferry_kernel_destroy(&kernels->smooth);
+    ferry_kernel_destroy(&kernels->heat);
+    ferry_kernel_destroy(&kernels->wave);
+    ferry_kernel_destroy(&kernels->solid);
+    ferry_kernel_destroy(&kernels->softened);
+    ferry_kernel_destroy(&kernels->painted);
+    ferry_kernel_destroy(&kernels->field_sum);
+    ferry_kernel_destroy(&kernels->field_sum_into);
+    ferry_kernel_destroy(&kernels->field_step);
     ferry_kernel_destroy(&kernels->step);
     ferry_kernel_destroy(&kernels->extent);
     ferry_kernel_destroy(&kernels->tally);
@@ -4879,7 +7727,7 @@ mylib_several_destroy(mylib_several *kernels)
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_several_create(ferry_context *context, mylib_several *out)
 {
-    ferry_parameter parameters[10];
+    ferry_parameter parameters[14];
     ferry_kernel_source source;
     ferry_status status;
     mylib_several made;
@@ -4979,6 +7827,14 @@ mylib_several_create(ferry_context *context, mylib_several *out)
         status = ferry_kernel_create(context, &source, &made.look_up);
     }
     if (status == FERRY_OK) {
+        source = mylib_classify_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.classify);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_special_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.special);
+    }
+    if (status == FERRY_OK) {
         source = mylib_swap_pairs_source(parameters);
         status = ferry_kernel_create(context, &source, &made.swap_pairs);
     }
@@ -4997,6 +7853,38 @@ mylib_several_create(ferry_context *context, mylib_several *out)
     if (status == FERRY_OK) {
         source = mylib_smooth_source(parameters);
         status = ferry_kernel_create(context, &source, &made.smooth);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_heat_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.heat);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_wave_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.wave);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_solid_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.solid);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_softened_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.softened);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_painted_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.painted);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_field_sum_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.field_sum);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_field_sum_into_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.field_sum_into);
+    }
+    if (status == FERRY_OK) {
+        source = mylib_field_step_source(parameters);
+        status = ferry_kernel_create(context, &source, &made.field_step);
     }
     if (status == FERRY_OK) {
         source = mylib_step_source(parameters);
@@ -5032,8 +7920,8 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 static inline ferry_status
 mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_argument result_)
 {
-    ferry_argument arguments_[4];
     size_t n_ = 0;
+    ferry_argument arguments_[4];
 
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
@@ -5041,8 +7929,8 @@ mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double
         n_ = ferry_double_count(y);
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[1] = ferry_double_argument_range(y, 0, n_);
-    arguments_[2] = result_;
     arguments_[3] = ferry_size_value(n_);
+    arguments_[2] = result_;
     return ferry_kernel_launch(kernels->dot, ferry_grid_for(1, 1), stream, arguments_, 4);
 }
 
@@ -5051,14 +7939,14 @@ mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double
 static inline ferry_status
 mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_argument result_)
 {
-    ferry_argument arguments_[3];
     size_t n_ = 0;
+    ferry_argument arguments_[3];
 
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
-    arguments_[1] = result_;
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = result_;
     return ferry_kernel_launch(kernels->total, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
@@ -5067,14 +7955,14 @@ mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_floa
 static inline ferry_status
 mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_argument result_)
 {
-    ferry_argument arguments_[3];
     size_t n_ = 0;
+    ferry_argument arguments_[3];
 
     if (mylib_vec3_count(points) > n_)
         n_ = mylib_vec3_count(points);
     arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
-    arguments_[1] = result_;
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = result_;
     return ferry_kernel_launch(kernels->longest, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
@@ -5083,14 +7971,14 @@ mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_ve
 static inline ferry_status
 mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_argument result_)
 {
-    ferry_argument arguments_[3];
     size_t n_ = 0;
+    ferry_argument arguments_[3];
 
     if (ferry_int16_count(x) > n_)
         n_ = ferry_int16_count(x);
     arguments_[0] = ferry_int16_argument_range(x, 0, n_);
-    arguments_[1] = result_;
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = result_;
     return ferry_kernel_launch(kernels->least, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
@@ -5099,15 +7987,15 @@ mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int1
 static inline ferry_status
 mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_argument result_)
 {
-    ferry_argument arguments_[4];
     size_t n_ = 0;
+    ferry_argument arguments_[4];
 
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
     arguments_[1] = ferry_float_value(limit);
-    arguments_[2] = result_;
     arguments_[3] = ferry_size_value(n_);
+    arguments_[2] = result_;
     return ferry_kernel_launch(kernels->count_above, ferry_grid_for(1, 1), stream, arguments_, 4);
 }
 
@@ -5116,14 +8004,14 @@ mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferr
 static inline ferry_status
 mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_argument result_)
 {
-    ferry_argument arguments_[3];
     size_t n_ = 0;
+    ferry_argument arguments_[3];
 
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
-    arguments_[1] = result_;
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = result_;
     return ferry_kernel_launch(kernels->norm, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
@@ -5132,15 +8020,40 @@ mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_doubl
 static inline ferry_status
 mylib_row_sum_here_(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, ferry_argument result_)
 {
-    ferry_argument arguments_[5];
     size_t n_ = count;
+    ferry_argument arguments_[5];
 
     arguments_[0] = ferry_double_argument(x);
     arguments_[1] = ferry_uint64_argument_range(begin, 0, 1);
     arguments_[2] = ferry_double_argument_range(weight, 0, n_);
-    arguments_[3] = result_;
     arguments_[4] = ferry_size_value(n_);
+    arguments_[3] = result_;
     return ferry_kernel_launch(kernels->row_sum, ferry_grid_for(1, 1), stream, arguments_, 5);
+}
+
+/* Launches mylib_field_sum where its host function runs before the launch returns, and writes the
+ * result itself. */
+static inline ferry_status
+mylib_field_sum_here_(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, double weight, ferry_argument result_)
+{
+    const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 0, 0 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[9];
+
+    status_ = ferry_kernel_cells(kernels->field_sum, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(x, cells_.begin, cells_.elements);
+    arguments_[1] = ferry_double_value(weight);
+    arguments_[3] = ferry_size_value(rows);
+    arguments_[4] = ferry_size_value(columns);
+    arguments_[5] = ferry_size_value(cells_.box.first[1]);
+    arguments_[6] = ferry_size_value(cells_.box.count[1]);
+    arguments_[7] = ferry_size_value(cells_.box.first[2]);
+    arguments_[8] = ferry_size_value(cells_.box.count[2]);
+    arguments_[2] = result_;
+    return ferry_kernel_launch(kernels->field_sum, ferry_grid_for(1, 1), stream, arguments_, 9);
 }
 
 /**
@@ -5149,8 +8062,9 @@ mylib_row_sum_here_(const mylib_several *kernels, size_t count, ferry_stream *st
  * Queues linear_sum on the stream, for every element of the arrays. The arrays must have equal
  * counts. The same array may be passed several times. The launch refuses other overlaps with an
  * array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, ferry_double_buffer x, double b, ferry_double_buffer y, ferry_double_buffer z)
@@ -5177,8 +8091,9 @@ mylib_linear_sum(const mylib_several *kernels, ferry_stream *stream, double a, f
  * Queues roots on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_float_buffer z)
@@ -5203,8 +8118,9 @@ mylib_roots(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
  * Queues functions on the stream, for every element of the arrays. The arrays must have equal
  * counts. The same array may be passed several times. The launch refuses other overlaps with an
  * array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_float_buffer y, ferry_double_buffer z)
@@ -5229,8 +8145,9 @@ mylib_functions(const mylib_several *kernels, ferry_stream *stream, ferry_float_
  * Queues shift on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, struct mylib_vec3 by, mylib_large many, uint8_t tag)
@@ -5252,8 +8169,9 @@ mylib_shift(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffe
  * Queues scale on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_scale(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer x, int32_t by)
@@ -5295,8 +8213,8 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
         return status_;
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[1] = ferry_double_argument_range(y, 0, n_);
-    arguments_[2] = ferry_double_argument(partial_);
     arguments_[3] = ferry_size_value(n_);
+    arguments_[2] = ferry_double_argument(partial_);
     status_ = ferry_kernel_launch(kernels->dot, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         4);
     if (status_ == FERRY_OK) {
@@ -5354,8 +8272,8 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
-    arguments_[1] = ferry_float_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = ferry_float_argument(partial_);
     status_ = ferry_kernel_launch(kernels->total, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
@@ -5413,8 +8331,8 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
-    arguments_[1] = ferry_float_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = ferry_float_argument(partial_);
     status_ = ferry_kernel_launch(kernels->longest, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
@@ -5472,8 +8390,8 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_int16_argument_range(x, 0, n_);
-    arguments_[1] = ferry_int16_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = ferry_int16_argument(partial_);
     status_ = ferry_kernel_launch(kernels->least, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
@@ -5532,8 +8450,8 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
         return status_;
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
     arguments_[1] = ferry_float_value(limit);
-    arguments_[2] = ferry_uint64_argument(partial_);
     arguments_[3] = ferry_size_value(n_);
+    arguments_[2] = ferry_uint64_argument(partial_);
     status_ = ferry_kernel_launch(kernels->count_above, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         4);
     if (status_ == FERRY_OK) {
@@ -5572,8 +8490,9 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
  * Queues lengths on the stream, for every element of the arrays. The arrays must have equal
  * counts. The same array may be passed several times. The launch refuses other overlaps with an
  * array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, double least, ferry_double_buffer z)
@@ -5599,8 +8518,9 @@ mylib_lengths(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
  * Queues move on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_move(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, float by)
@@ -5639,8 +8559,8 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
-    arguments_[1] = ferry_double_argument(partial_);
     arguments_[2] = ferry_size_value(n_);
+    arguments_[1] = ferry_double_argument(partial_);
     status_ = ferry_kernel_launch(kernels->norm, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         3);
     if (status_ == FERRY_OK) {
@@ -5676,43 +8596,46 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
 }
 
 /**
- * Queues blur on the stream, for the rows [first, first + count). The arrays have
- * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
- * 2 on each side. Outside of the array it reads the nearest element.
- * @param count FERRY_REST means up to the last row
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too small, or there
- *         are not so many rows; FERRY_ERROR_INVALID_ARGUMENT also when the rows that are read
- *         overlap the rows that are written, as in one buffer for both.
+ * Queues blur on the stream, for the cells of `box`, or for all cells if it is NULL. FERRY_REST in
+ * it means up to the end. The arrays have `rows` rows of `columns` elements, and need those that
+ * are used. It reads these cells and 2 on each side. Outside of the array it reads the nearest
+ * element. What it reads must not overlap what it writes.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_blur(const mylib_several *kernels, size_t rows, size_t columns, size_t first, size_t count, ferry_stream *stream,
-ferry_float_buffer now, float weight, ferry_float_buffer next)
+mylib_blur(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_float_buffer now, float weight, ferry_float_buffer next)
 {
-    const size_t rest_ = first < rows ? rows - first : 0, taken_ = count == FERRY_REST ? rest_ : count;
-    const size_t from_ = first > 2 ? first - 2 : 0;
-    const size_t to_ = taken_ > rest_ || rest_ - taken_ < 2 ? rows : first + taken_ + 2;
-    ferry_argument arguments_[8];
-    ferry_status status_ = ferry_kernel_check_rows(kernels->blur, rows, columns, first, taken_);
+    const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 2, 2 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[9];
+    size_t n_ = 0;
 
+    status_ = ferry_kernel_cells(kernels->blur, box, sizes_, reach_, FERRY_EDGES_NEAREST, &cells_);
     if (status_ != FERRY_OK)
         return status_;
-    arguments_[0] = ferry_float_argument_range(now, from_ * columns, (to_ - from_) * columns);
+    n_ = cells_.count;
+    arguments_[0] = ferry_float_argument_range(now, cells_.read_begin, cells_.read_elements);
     arguments_[1] = ferry_float_value(weight);
-    arguments_[2] = ferry_float_argument_range(next, first * columns, taken_ * columns);
+    arguments_[2] = ferry_argument_with(ferry_float_argument_range(next, cells_.begin, cells_.elements), cells_.overwritten);
     arguments_[3] = ferry_size_value(rows);
     arguments_[4] = ferry_size_value(columns);
-    arguments_[5] = ferry_size_value(first);
-    arguments_[6] = ferry_size_value(taken_);
-    arguments_[7] = ferry_size_value(from_);
-    return ferry_kernel_launch(kernels->blur, ferry_grid_for(taken_ * columns, 256), stream, arguments_, 8);
+    arguments_[5] = ferry_size_value(cells_.box.first[1]);
+    arguments_[6] = ferry_size_value(cells_.box.count[1]);
+    arguments_[7] = ferry_size_value(cells_.box.first[2]);
+    arguments_[8] = ferry_size_value(cells_.box.count[2]);
+    return ferry_kernel_launch(kernels->blur, ferry_grid_for(n_, 256), stream, arguments_, 9);
 }
 
 /**
  * Queues clip on the stream, for every element of the arrays. The arrays must have equal counts.
  * The same array may be passed several times. The launch refuses other overlaps with an array that
  * is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_clip(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x)
@@ -5731,8 +8654,9 @@ mylib_clip(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
  * Queues slope on the stream, for every element of `z`. All of `x` is passed. An array that is
  * written must not overlap `x`. The same array may be passed several times. The launch refuses
  * other overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_slope(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer z)
@@ -5756,8 +8680,9 @@ mylib_slope(const mylib_several *kernels, ferry_stream *stream, ferry_double_buf
  * element when the device runs the kernel. An array that is written must not overlap `keys`,
  * `values` or `scale`. The same array may be passed several times. The launch refuses other
  * overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_look_up(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer keys, mylib_vec3_buffer values, ferry_double_buffer x, ferry_float_buffer scale, ferry_float_buffer y)
@@ -5774,17 +8699,76 @@ mylib_look_up(const mylib_several *kernels, ferry_stream *stream, ferry_double_b
     arguments_[2] = ferry_double_argument_range(x, 0, n_);
     arguments_[3] = ferry_float_argument_range(scale, 0, 1);
     arguments_[4] = ferry_float_argument_range(y, 0, n_);
-    arguments_[6] = ferry_size_value(ferry_double_count(keys));
     arguments_[5] = ferry_size_value(n_);
+    arguments_[6] = ferry_size_value(ferry_double_count(keys));
     return ferry_kernel_launch(kernels->look_up, ferry_grid_for(n_, 256), stream, arguments_, 7);
+}
+
+/**
+ * Queues classify on the stream, for every element of `x` and `below`. `x` and `below` must have
+ * equal counts. All of `keys` is passed. All of `marks` is passed. An array that is written must
+ * not overlap `keys` or `marks`. The same array may be passed several times. The launch refuses
+ * other overlaps with an array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_classify(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer keys, ferry_double_buffer x, ferry_double_buffer below, ferry_int_buffer marks)
+{
+    ferry_argument arguments_[6];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(below) > n_)
+        n_ = ferry_double_count(below);
+    arguments_[0] = ferry_double_argument(keys);
+    arguments_[1] = ferry_double_argument_range(x, 0, n_);
+    arguments_[2] = ferry_double_argument_range(below, 0, n_);
+    arguments_[3] = ferry_int_argument(marks);
+    arguments_[4] = ferry_size_value(n_);
+    arguments_[5] = ferry_size_value(ferry_double_count(keys));
+    return ferry_kernel_launch(kernels->classify, ferry_grid_for(n_, 256), stream, arguments_, 6);
+}
+
+/**
+ * Queues special on the stream, for every element of the arrays. The arrays must have equal
+ * counts. The same array may be passed several times. The launch refuses other overlaps with an
+ * array that is written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_special(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_float_buffer y, ferry_double_buffer z, ferry_float_buffer w)
+{
+    ferry_argument arguments_[5];
+    size_t n_ = 0;
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_float_count(y) > n_)
+        n_ = ferry_float_count(y);
+    if (ferry_double_count(z) > n_)
+        n_ = ferry_double_count(z);
+    if (ferry_float_count(w) > n_)
+        n_ = ferry_float_count(w);
+    arguments_[0] = ferry_double_argument_range(x, 0, n_);
+    arguments_[1] = ferry_float_argument_range(y, 0, n_);
+    arguments_[2] = ferry_double_argument_range(z, 0, n_);
+    arguments_[3] = ferry_float_argument_range(w, 0, n_);
+    arguments_[4] = ferry_size_value(n_);
+    return ferry_kernel_launch(kernels->special, ferry_grid_for(n_, 256), stream, arguments_, 5);
 }
 
 /**
  * Queues swap_pairs on the stream, for the indices [0, count). All of `amplitudes` is passed. An
  * array that is written must not overlap `amplitudes`. The same array may be passed several times.
  * The launch refuses other overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array
- *         is shorter than `count`; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when an array is shorter than `count`; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_swap_pairs(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_complex_double_buffer amplitudes, uint64_t distance)
@@ -5802,8 +8786,9 @@ mylib_swap_pairs(const mylib_several *kernels, size_t count, ferry_stream *strea
  * Queues scatter on the stream, for every element of `at` and `x`. `at` and `x` must have equal
  * counts. All of `y` is passed. An array that is written must not overlap `y`. The same array may
  * be passed several times. The launch refuses other overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_scatter(const mylib_several *kernels, ferry_stream *stream, ferry_uint32_buffer at, ferry_float_buffer x, ferry_float_buffer y)
@@ -5827,7 +8812,7 @@ mylib_scatter(const mylib_several *kernels, ferry_stream *stream, ferry_uint32_b
  * element of `out`, and the call does not wait for it.
  * It uses the first `count` elements of `weight`. All of `x` is passed. The value of `begin` is
  * its first element when the device runs the kernel.
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too short.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is shorter than `count`.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_row_sum_into(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, ferry_double_buffer out)
@@ -5846,8 +8831,8 @@ mylib_row_sum_into(const mylib_several *kernels, size_t count, ferry_stream *str
     arguments_[0] = ferry_double_argument(x);
     arguments_[1] = ferry_uint64_argument_range(begin, 0, 1);
     arguments_[2] = ferry_double_argument_range(weight, 0, n_);
-    arguments_[3] = ferry_double_argument(partial_);
     arguments_[4] = ferry_size_value(n_);
+    arguments_[3] = ferry_double_argument(partial_);
     status_ = ferry_kernel_launch(kernels->row_sum, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
         5);
     if (status_ == FERRY_OK) {
@@ -5883,39 +8868,383 @@ mylib_row_sum(const mylib_several *kernels, size_t count, ferry_stream *stream, 
 }
 
 /**
- * Queues smooth on the stream, for the rows [first, first + count). The arrays have
- * `rows` rows of `columns` elements. The launch writes only these rows, and reads these rows and
- * 1 on each side. Outside of the array it reads the nearest element.
- * All of `kernel_of` is passed. The value of `scale` is its first element when the device runs the
- * kernel.
- * @param count FERRY_REST means up to the last row
- * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when an array is too small, or there
- *         are not so many rows; FERRY_ERROR_INVALID_ARGUMENT also when the rows that are read
- *         overlap the rows that are written, as in one buffer for both.
+ * Queues smooth on the stream, for the cells of `box`, or for all cells if it is NULL. FERRY_REST
+ * in it means up to the end. Arrays have `rows` rows of `columns` elements, and need those that
+ * are used. It reads these cells and 1 on each side. Outside of the array it reads the nearest
+ * element. What it reads must not overlap what it writes. All of `kernel_of` is passed. The value
+ * of `scale` is its first element when the device runs the kernel.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
-mylib_smooth(const mylib_several *kernels, size_t rows, size_t columns, size_t first, size_t count, ferry_stream *stream,
-ferry_float_buffer now, ferry_float_buffer kernel_of, ferry_float_buffer scale, ferry_float_buffer next)
+mylib_smooth(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_float_buffer now, ferry_float_buffer kernel_of, ferry_float_buffer scale, ferry_float_buffer next)
 {
-    const size_t rest_ = first < rows ? rows - first : 0, taken_ = count == FERRY_REST ? rest_ : count;
-    const size_t from_ = first > 1 ? first - 1 : 0;
-    const size_t to_ = taken_ > rest_ || rest_ - taken_ < 1 ? rows : first + taken_ + 1;
-    ferry_argument arguments_[10];
-    ferry_status status_ = ferry_kernel_check_rows(kernels->smooth, rows, columns, first, taken_);
+    const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 1, 1 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[11];
+    size_t n_ = 0;
 
+    status_ = ferry_kernel_cells(kernels->smooth, box, sizes_, reach_, FERRY_EDGES_NEAREST, &cells_);
     if (status_ != FERRY_OK)
         return status_;
-    arguments_[0] = ferry_float_argument_range(now, from_ * columns, (to_ - from_) * columns);
+    n_ = cells_.count;
+    arguments_[0] = ferry_float_argument_range(now, cells_.read_begin, cells_.read_elements);
     arguments_[1] = ferry_float_argument(kernel_of);
     arguments_[2] = ferry_float_argument_range(scale, 0, 1);
-    arguments_[3] = ferry_float_argument_range(next, first * columns, taken_ * columns);
-    arguments_[9] = ferry_size_value(ferry_float_count(kernel_of));
+    arguments_[3] = ferry_argument_with(ferry_float_argument_range(next, cells_.begin, cells_.elements), cells_.overwritten);
     arguments_[4] = ferry_size_value(rows);
     arguments_[5] = ferry_size_value(columns);
-    arguments_[6] = ferry_size_value(first);
-    arguments_[7] = ferry_size_value(taken_);
-    arguments_[8] = ferry_size_value(from_);
-    return ferry_kernel_launch(kernels->smooth, ferry_grid_for(taken_ * columns, 256), stream, arguments_, 10);
+    arguments_[6] = ferry_size_value(cells_.box.first[1]);
+    arguments_[7] = ferry_size_value(cells_.box.count[1]);
+    arguments_[8] = ferry_size_value(cells_.box.first[2]);
+    arguments_[9] = ferry_size_value(cells_.box.count[2]);
+    arguments_[10] = ferry_size_value(ferry_float_count(kernel_of));
+    return ferry_kernel_launch(kernels->smooth, ferry_grid_for(n_, 256), stream, arguments_, 11);
+}
+
+/**
+ * The outer ring does not change.
+ *
+ * Queues heat on the stream, for the cells of `box`, or for all cells whose neighbours exist if it
+ * is NULL. FERRY_REST in it means up to the end. The arrays have `rows` rows of `columns`
+ * elements, and need those that are used. It reads these cells and 1 on each side. What it reads
+ * must not overlap what it writes.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_heat(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_float_buffer now, float rate, ferry_float_buffer next, ferry_int_buffer visits)
+{
+    const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 1, 1 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[10];
+    size_t n_ = 0;
+
+    status_ = ferry_kernel_cells(kernels->heat, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    arguments_[0] = ferry_float_argument_range(now, cells_.read_begin, cells_.read_elements);
+    arguments_[1] = ferry_float_value(rate);
+    arguments_[2] = ferry_argument_with(ferry_float_argument_range(next, cells_.begin, cells_.elements), cells_.overwritten);
+    arguments_[3] = ferry_int_argument_range(visits, cells_.begin, cells_.elements);
+    arguments_[4] = ferry_size_value(rows);
+    arguments_[5] = ferry_size_value(columns);
+    arguments_[6] = ferry_size_value(cells_.box.first[1]);
+    arguments_[7] = ferry_size_value(cells_.box.count[1]);
+    arguments_[8] = ferry_size_value(cells_.box.first[2]);
+    arguments_[9] = ferry_size_value(cells_.box.count[2]);
+    return ferry_kernel_launch(kernels->heat, ferry_grid_for(n_, 256), stream, arguments_, 10);
+}
+
+/**
+ * A star of radius 2 in a box that is periodic.
+ *
+ * Queues wave on the stream, for the cells of `box`, or for all cells if it is NULL. FERRY_REST in
+ * it means up to the end. Arrays have `planes` planes of `rows` rows of `columns` elements, and
+ * need those that are used. It reads these cells and 2 on each side. Outside of the array it reads
+ * the element at the other end. What it reads must not overlap what it writes. All of `weights` is
+ * passed.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_wave(const mylib_several *kernels, size_t planes, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer now, ferry_double_buffer weights, ferry_double_buffer next)
+{
+    const size_t sizes_[3] = { planes, rows, columns }, reach_[3] = { 2, 2, 2 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[12];
+    size_t n_ = 0;
+
+    status_ = ferry_kernel_cells(kernels->wave, box, sizes_, reach_, FERRY_EDGES_WRAP, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    arguments_[0] = ferry_double_argument_range(now, cells_.read_begin, cells_.read_elements);
+    arguments_[1] = ferry_double_argument(weights);
+    arguments_[2] = ferry_argument_with(ferry_double_argument_range(next, cells_.begin, cells_.elements), cells_.overwritten);
+    arguments_[3] = ferry_size_value(planes);
+    arguments_[4] = ferry_size_value(rows);
+    arguments_[5] = ferry_size_value(columns);
+    arguments_[6] = ferry_size_value(cells_.box.first[0]);
+    arguments_[7] = ferry_size_value(cells_.box.count[0]);
+    arguments_[8] = ferry_size_value(cells_.box.first[1]);
+    arguments_[9] = ferry_size_value(cells_.box.count[1]);
+    arguments_[10] = ferry_size_value(cells_.box.first[2]);
+    arguments_[11] = ferry_size_value(cells_.box.count[2]);
+    return ferry_kernel_launch(kernels->wave, ferry_grid_for(n_, 256), stream, arguments_, 12);
+}
+
+/**
+ * Queues solid on the stream, for the cells of `box`, or for all cells whose neighbours exist if
+ * it is NULL. FERRY_REST in it means up to the end. The arrays have `planes` planes of `rows` rows
+ * of `columns` elements, and need those that are used. It reads these cells and 1 on each side.
+ * What it reads must not overlap what it writes.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_solid(const mylib_several *kernels, size_t planes, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_float_buffer now, ferry_float_buffer next)
+{
+    const size_t sizes_[3] = { planes, rows, columns }, reach_[3] = { 1, 1, 1 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[11];
+    size_t n_ = 0;
+
+    status_ = ferry_kernel_cells(kernels->solid, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    arguments_[0] = ferry_float_argument_range(now, cells_.read_begin, cells_.read_elements);
+    arguments_[1] = ferry_argument_with(ferry_float_argument_range(next, cells_.begin, cells_.elements), cells_.overwritten);
+    arguments_[2] = ferry_size_value(planes);
+    arguments_[3] = ferry_size_value(rows);
+    arguments_[4] = ferry_size_value(columns);
+    arguments_[5] = ferry_size_value(cells_.box.first[0]);
+    arguments_[6] = ferry_size_value(cells_.box.count[0]);
+    arguments_[7] = ferry_size_value(cells_.box.first[1]);
+    arguments_[8] = ferry_size_value(cells_.box.count[1]);
+    arguments_[9] = ferry_size_value(cells_.box.first[2]);
+    arguments_[10] = ferry_size_value(cells_.box.count[2]);
+    return ferry_kernel_launch(kernels->solid, ferry_grid_for(n_, 256), stream, arguments_, 11);
+}
+
+/**
+ * Queues softened on the stream, for the cells of `box`, or for all cells if it is NULL.
+ * FERRY_REST in it means up to the end. The arrays have `planes` planes of `rows` rows of
+ * `columns` elements, and need those that are used. It reads these cells and 1 on each side.
+ * Outside of the array it reads the nearest element. What it reads must not overlap what it
+ * writes.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_softened(const mylib_several *kernels, size_t planes, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_float_buffer now, ferry_float_buffer next)
+{
+    const size_t sizes_[3] = { planes, rows, columns }, reach_[3] = { 1, 1, 1 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[11];
+    size_t n_ = 0;
+
+    status_ = ferry_kernel_cells(kernels->softened, box, sizes_, reach_, FERRY_EDGES_NEAREST, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    arguments_[0] = ferry_float_argument_range(now, cells_.read_begin, cells_.read_elements);
+    arguments_[1] = ferry_argument_with(ferry_float_argument_range(next, cells_.begin, cells_.elements), cells_.overwritten);
+    arguments_[2] = ferry_size_value(planes);
+    arguments_[3] = ferry_size_value(rows);
+    arguments_[4] = ferry_size_value(columns);
+    arguments_[5] = ferry_size_value(cells_.box.first[0]);
+    arguments_[6] = ferry_size_value(cells_.box.count[0]);
+    arguments_[7] = ferry_size_value(cells_.box.first[1]);
+    arguments_[8] = ferry_size_value(cells_.box.count[1]);
+    arguments_[9] = ferry_size_value(cells_.box.first[2]);
+    arguments_[10] = ferry_size_value(cells_.box.count[2]);
+    return ferry_kernel_launch(kernels->softened, ferry_grid_for(n_, 256), stream, arguments_, 11);
+}
+
+/**
+ * Queues painted on the stream, for the cells of `box`, or for all cells if it is NULL. FERRY_REST
+ * in it means up to the end. Arrays have `rows` rows of `columns` elements, and need those that
+ * are used. All of `bins` is passed. An array that is written must not overlap `bins`. The same
+ * array may be passed several times. The launch refuses other overlaps with an array that is
+ * written.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the box is not inside, or an array is too small; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_painted(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_int_buffer image, ferry_int_buffer bins, int32_t most)
+{
+    const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 0, 0 };
+    ferry_cells cells_;
+    ferry_status status_;
+    ferry_argument arguments_[9];
+    size_t n_ = 0;
+
+    status_ = ferry_kernel_cells(kernels->painted, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    arguments_[0] = ferry_argument_with(ferry_int_argument_range(image, cells_.begin, cells_.elements), cells_.overwritten);
+    arguments_[1] = ferry_int_argument(bins);
+    arguments_[2] = ferry_int_value(most);
+    arguments_[3] = ferry_size_value(rows);
+    arguments_[4] = ferry_size_value(columns);
+    arguments_[5] = ferry_size_value(cells_.box.first[1]);
+    arguments_[6] = ferry_size_value(cells_.box.count[1]);
+    arguments_[7] = ferry_size_value(cells_.box.first[2]);
+    arguments_[8] = ferry_size_value(cells_.box.count[2]);
+    return ferry_kernel_launch(kernels->painted, ferry_grid_for(n_, 256), stream, arguments_, 9);
+}
+
+/**
+ * Queues field_sum on the stream. The work writes the sum to the first
+ * element of `out`, and the call does not wait for it.
+ * It is computed for the cells of `box`, or for all cells if it is NULL. FERRY_REST in it means up
+ * to the end. The arrays have `rows` rows of `columns` elements, and need those that are used.
+ * @return as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the box is not inside, or an array is too small.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_field_sum_into(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, double weight, ferry_double_buffer out)
+{
+    const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 0, 0 };
+    ferry_cells cells_;
+    ferry_double_buffer partial_ = {FERRY_NULL};
+    ferry_argument arguments_[9];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
+
+    if (ferry_kernel_runs_here(kernels->field_sum, stream))
+        return mylib_field_sum_here_(kernels, rows, columns, box, stream, x, weight, ferry_double_argument_range(out, 0, 1));
+    status_ = ferry_kernel_cells(kernels->field_sum, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_double_create(kernels->context, blocks_, FERRY_NULL, &partial_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(x, cells_.begin, cells_.elements);
+    arguments_[1] = ferry_double_value(weight);
+    arguments_[3] = ferry_size_value(rows);
+    arguments_[4] = ferry_size_value(columns);
+    arguments_[5] = ferry_size_value(cells_.box.first[1]);
+    arguments_[6] = ferry_size_value(cells_.box.count[1]);
+    arguments_[7] = ferry_size_value(cells_.box.first[2]);
+    arguments_[8] = ferry_size_value(cells_.box.count[2]);
+    arguments_[2] = ferry_double_argument(partial_);
+    status_ = ferry_kernel_launch(kernels->field_sum, ferry_grid_for(blocks_ * 256, 256), stream, arguments_,
+        9);
+    if (status_ == FERRY_OK) {
+        arguments_[0] = ferry_double_argument(partial_);
+        arguments_[1] = ferry_double_argument_range(out, 0, 1);
+        arguments_[2] = ferry_size_value(blocks_);
+        status_ = ferry_kernel_launch(kernels->field_sum_into, ferry_grid_for(256, 256), stream, arguments_, 3);
+    }
+    ferry_double_destroy(&partial_);
+    return status_;
+}
+
+/**
+ * Computes field_sum for each element, sets `*out` to the sum of the results, and blocks until that is done.
+ * The result for no elements is 0.
+ * @return the same statuses as mylib_field_sum_into() and ferry_copy().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_field_sum(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, double weight, double *out)
+{
+    ferry_double_buffer result_ = {FERRY_NULL};
+    ferry_status status_;
+
+    if (ferry_kernel_runs_here(kernels->field_sum, stream))
+        return mylib_field_sum_here_(kernels, rows, columns, box, stream, x, weight, ferry_result_argument(ferry_double_element(), out));
+    status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
+    if (status_ == FERRY_OK)
+        status_ = mylib_field_sum_into(kernels, rows, columns, box, stream, x, weight, result_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_copy_to(result_, 0, 1, out, FERRY_NULL);
+    ferry_double_destroy(&result_);
+    return status_;
+}
+
+/** The results of mylib_field_step(). */
+typedef struct mylib_field_step_results {
+    double total; /**< the sum; 0 of no elements */
+    uint64_t last; /**< the greatest; 0 of no elements */
+} mylib_field_step_results;
+
+/**
+ * Queues field_step on the stream, for the cells of `box`, or for all cells if it is NULL.
+ * FERRY_REST in it means up to the end. The arrays have `planes` planes of `rows` rows of
+ * `columns` elements, and need those that are used. The same array may be passed several times.
+ * The launch refuses other overlaps with an array that is written.
+ * The work writes each result to the first element of its buffer, and the call does not wait for it.
+ * It is one launch.
+ * @return the same statuses as ferry_kernel_launch() and ferry_buffer_create();
+ *         FERRY_ERROR_OUT_OF_RANGE when the box is not inside, or an array is too small;
+ *         FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described, or a result overlaps
+ *         an argument.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_field_step_into(const mylib_several *kernels, size_t planes, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_double_buffer total, ferry_uint64_buffer last)
+{
+    const size_t sizes_[3] = { planes, rows, columns }, reach_[3] = { 0, 0, 0 };
+    ferry_cells cells_;
+    ferry_uint64_buffer scratch_ = {FERRY_NULL};
+    ferry_argument arguments_[14];
+    ferry_status status_;
+    size_t n_ = 0, blocks_;
+
+    status_ = ferry_kernel_cells(kernels->field_step, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    n_ = cells_.count;
+    blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
+    status_ = ferry_uint64_create(kernels->context, 1 + 2 * blocks_, FERRY_NULL, &scratch_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(x, cells_.begin, cells_.elements);
+    arguments_[1] = ferry_double_argument_range(y, cells_.begin, cells_.elements);
+    arguments_[5] = ferry_size_value(planes);
+    arguments_[6] = ferry_size_value(rows);
+    arguments_[7] = ferry_size_value(columns);
+    arguments_[8] = ferry_size_value(cells_.box.first[0]);
+    arguments_[9] = ferry_size_value(cells_.box.count[0]);
+    arguments_[10] = ferry_size_value(cells_.box.first[1]);
+    arguments_[11] = ferry_size_value(cells_.box.count[1]);
+    arguments_[12] = ferry_size_value(cells_.box.first[2]);
+    arguments_[13] = ferry_size_value(cells_.box.count[2]);
+    arguments_[2] = ferry_uint64_argument(scratch_);
+    arguments_[3] = ferry_double_argument_range(total, 0, 1);
+    arguments_[4] = ferry_uint64_argument_range(last, 0, 1);
+    status_ = ferry_kernel_launch(kernels->field_step, ferry_grid_for(blocks_ * 256, 256), stream, arguments_, 14);
+    ferry_uint64_destroy(&scratch_);
+    return status_;
+}
+
+/**
+ * Does the same as mylib_field_step_into(), sets `*out` to the results, and blocks until that is
+ * done. If the call fails, `*out` is unchanged.
+ * @return the same statuses as mylib_field_step_into() and ferry_copy().
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_field_step(const mylib_several *kernels, size_t planes, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, mylib_field_step_results *out)
+{
+    ferry_double_buffer total_view_ = {FERRY_NULL};
+    ferry_uint64_buffer last_view_ = {FERRY_NULL};
+    ferry_uint64_buffer together_ = {FERRY_NULL};
+    uint64_t words_[2];
+    ferry_status status_ = ferry_uint64_create(kernels->context, 2, FERRY_NULL, &together_);
+
+    /* All results cross in one copy. */
+    if (status_ == FERRY_OK)
+        status_ = ferry_double_reinterpret(together_.raw, 0, 1, &total_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_uint64_reinterpret(together_.raw, 8, 1, &last_view_);
+    if (status_ == FERRY_OK)
+        status_ = mylib_field_step_into(kernels, planes, rows, columns, box, stream, x, y, total_view_, last_view_);
+    if (status_ == FERRY_OK)
+        status_ = ferry_uint64_copy_to(together_, 0, 2, words_, FERRY_NULL);
+    if (status_ == FERRY_OK) {
+        memcpy(&out->total, &words_[0], sizeof(out->total));
+        memcpy(&out->last, &words_[1], sizeof(out->last));
+    }
+    ferry_double_destroy(&total_view_);
+    ferry_uint64_destroy(&last_view_);
+    ferry_uint64_destroy(&together_);
+    return status_;
 }
 
 /** The results of mylib_step(). */
@@ -5964,11 +9293,11 @@ mylib_step_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     arguments_[2] = ferry_double_argument_range(r, 0, n_);
     arguments_[3] = ferry_double_argument_range(p, 0, n_);
     arguments_[4] = ferry_double_argument_range(w, 0, n_);
+    arguments_[9] = ferry_size_value(n_);
     arguments_[5] = ferry_uint64_argument(scratch_);
     arguments_[6] = ferry_double_argument_range(rr, 0, 1);
     arguments_[7] = ferry_double_argument_range(largest, 0, 1);
     arguments_[8] = ferry_uint64_argument_range(many, 0, 1);
-    arguments_[9] = ferry_size_value(n_);
     status_ = ferry_kernel_launch(kernels->step, ferry_grid_for(blocks_ * 256, 256), stream, arguments_, 10);
     ferry_uint64_destroy(&scratch_);
     return status_;
@@ -6045,12 +9374,12 @@ mylib_extent_into(const mylib_several *kernels, size_t count, ferry_stream *stre
     if (status_ != FERRY_OK)
         return status_;
     arguments_[0] = ferry_int16_argument(x);
+    arguments_[5] = ferry_size_value(n_);
     arguments_[6] = ferry_size_value(ferry_int16_count(x));
     arguments_[1] = ferry_uint64_argument(scratch_);
     arguments_[2] = ferry_int16_argument_range(least, 0, 1);
     arguments_[3] = ferry_int16_argument_range(most, 0, 1);
     arguments_[4] = ferry_int64_argument_range(total, 0, 1);
-    arguments_[5] = ferry_size_value(n_);
     status_ = ferry_kernel_launch(kernels->extent, ferry_grid_for(blocks_ * 256, 256), stream, arguments_, 7);
     ferry_uint64_destroy(&scratch_);
     return status_;
@@ -6101,8 +9430,9 @@ mylib_extent(const mylib_several *kernels, size_t count, ferry_stream *stream, f
  * `most` is passed. All of `least` is passed. All of `sums` is passed. An array that is written
  * must not overlap `counts`, `most`, `least` or `sums`. The same array may be passed several
  * times. The launch refuses other overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_tally(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer keys, ferry_int_buffer counts, ferry_uint32_buffer most, ferry_int64_buffer least, ferry_uint64_buffer sums)
@@ -6117,8 +9447,8 @@ mylib_tally(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
     arguments_[2] = ferry_uint32_argument(most);
     arguments_[3] = ferry_int64_argument(least);
     arguments_[4] = ferry_uint64_argument(sums);
-    arguments_[6] = ferry_size_value(ferry_int_count(counts));
     arguments_[5] = ferry_size_value(n_);
+    arguments_[6] = ferry_size_value(ferry_int_count(counts));
     return ferry_kernel_launch(kernels->tally, ferry_grid_for(n_, 256), stream, arguments_, 7);
 }
 
@@ -6127,8 +9457,9 @@ mylib_tally(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer
  * `least` is passed. All of `total` is passed. An array that is written must not overlap `sums`,
  * `least` or `total`. The same array may be passed several times. The launch refuses other
  * overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_tally_floats(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer keys, ferry_float_buffer sums, ferry_double_buffer least, ferry_double_buffer total)
@@ -6142,8 +9473,8 @@ mylib_tally_floats(const mylib_several *kernels, ferry_stream *stream, ferry_int
     arguments_[1] = ferry_float_argument(sums);
     arguments_[2] = ferry_double_argument(least);
     arguments_[3] = ferry_double_argument(total);
-    arguments_[5] = ferry_size_value(ferry_float_count(sums));
     arguments_[4] = ferry_size_value(n_);
+    arguments_[5] = ferry_size_value(ferry_float_count(sums));
     return ferry_kernel_launch(kernels->tally_floats, ferry_grid_for(n_, 256), stream, arguments_, 6);
 }
 
@@ -6154,8 +9485,9 @@ mylib_tally_floats(const mylib_several *kernels, ferry_stream *stream, ferry_int
  * `targets` is passed. All of `levels` is passed. An array that is written must not overlap
  * `starts`, `targets` or `levels`. The same array may be passed several times. The launch refuses
  * other overlaps with an array that is written.
- * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE when the counts
- *         differ; FERRY_ERROR_INVALID_ARGUMENT also when arguments overlap as described.
+ * @return the same statuses as ferry_kernel_launch(); FERRY_ERROR_OUT_OF_RANGE
+ *         when the counts differ; FERRY_ERROR_INVALID_ARGUMENT
+ *         also when arguments overlap as described.
  */
 FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_relax(const mylib_several *kernels, ferry_stream *stream, ferry_int_buffer starts, ferry_int_buffer targets, ferry_int_buffer levels, int32_t level, ferry_bool_buffer reached, struct mylib_vec3 unused)

@@ -53,6 +53,8 @@ FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.tag, FERRY_KIND_U
 FERRY_STATIC_ASSERT(offsetof(struct mylib_vec3, label.weight) == 24, "vec3.json: label.weight is not at offset 24");
 FERRY_STATIC_ASSERT(sizeof(((struct mylib_vec3 *)0)->label.weight) == 8, "vec3.json: label.weight does not have 8 bytes");
 FERRY_STATIC_ASSERT(FERRY_FIELD_HOLDS(struct mylib_vec3, label.weight, FERRY_KIND_FLOAT), "vec3.json: label.weight is not of kind float");
+FERRY_STATIC_ASSERT((MYLIB_RED) == (0), "vec3.json: MYLIB_RED is not 0");
+FERRY_STATIC_ASSERT((MYLIB_GREEN) == (1), "vec3.json: MYLIB_GREEN is not 1");
 
 /**
  * A typed handle of a buffer of struct mylib_vec3, 32 bytes, aligned to 8.
