@@ -82,7 +82,7 @@ class Box:
             return index
         if self.edges == "none":
             return f"({index} {'-' if step < 0 else '+'} {abs(step)})"
-        return f"{sym}_{self.edges}_({index}, {step}, {name})"
+        return f"{sym}_{self.edges.capitalize()}_({index}, {step}, {name})"
 
     # -- devices --
 

@@ -123,7 +123,7 @@ class KernelChecker(Checker):
         name = self.plain_name(entry, where, "the function's name")
         if name in RESERVED:
             self.fail(where + "name", f"'{name}' is a reserved word of C or C++; expected another name")
-        if is_wrapped(name) or name in REFUSED or name in SHARED_FUNCTIONS or name in ("near", "nearest", "wrapped", "count") or name.startswith("atomic_"):
+        if is_wrapped(name) or name in REFUSED or name in SHARED_FUNCTIONS or name in ("near", "count") or name.startswith("atomic_"):
             self.fail(where + "name", f"is '{name}', a function of C or of the generated code; expected another name")
         if name in owner.functions:
             self.fail(where + "name", f"'{name}' is listed twice")

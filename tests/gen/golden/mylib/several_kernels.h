@@ -363,7 +363,7 @@ mylib_several_grain_(size_t count_, size_t width_)
 
 /* Returns `at_ + step_`, or the nearest index in [0, end_). */
 MYLIB_SEVERAL_H_LOOPS size_t
-mylib_several_nearest_(size_t at_, int step_, size_t end_)
+mylib_several_Nearest_(size_t at_, int step_, size_t end_)
 {
     if (step_ < 0)
         return at_ < (size_t)-step_ ? 0 : at_ - (size_t)-step_;
@@ -372,7 +372,7 @@ mylib_several_nearest_(size_t at_, int step_, size_t end_)
 
 /* Returns `at_ + step_`, or as many steps from the other end of [0, end_). */
 MYLIB_SEVERAL_H_LOOPS size_t
-mylib_several_wrap_(size_t at_, int step_, size_t end_)
+mylib_several_Wrap_(size_t at_, int step_, size_t end_)
 {
     const size_t by_ = (size_t)(step_ < 0 ? -step_ : step_) % end_;
     if (step_ < 0)
@@ -1660,10 +1660,10 @@ mylib_blur_range_(void **values_, size_t first_, size_t end_)
         const float *now_lines_[5];
 
         now_lines_[2] = now + (row * columns - read_begin_);
-        now_lines_[0] = now + ((mylib_several_nearest_(row, -2, rows)) * columns - read_begin_);
-        now_lines_[4] = now + ((mylib_several_nearest_(row, 2, rows)) * columns - read_begin_);
-        now_lines_[1] = now + ((mylib_several_nearest_(row, -1, rows)) * columns - read_begin_);
-#define now(row_step_, column_step_) now_lines_[(row_step_) + 2][mylib_several_nearest_(column, column_step_, columns)]
+        now_lines_[0] = now + ((mylib_several_Nearest_(row, -2, rows)) * columns - read_begin_);
+        now_lines_[4] = now + ((mylib_several_Nearest_(row, 2, rows)) * columns - read_begin_);
+        now_lines_[1] = now + ((mylib_several_Nearest_(row, -1, rows)) * columns - read_begin_);
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 2][mylib_several_Nearest_(column, column_step_, columns)]
         for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
              column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
             const size_t i = line_begin_ + column, at_ = i - box_begin_;
@@ -2294,7 +2294,7 @@ mylib_smooth_range_(void **values_, size_t first_, size_t end_)
         const float *now_lines_[3];
 
         now_lines_[1] = now + (row * columns - read_begin_);
-#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][mylib_several_nearest_(column, column_step_, columns)]
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][mylib_several_Nearest_(column, column_step_, columns)]
         for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
              column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
             const size_t i = line_begin_ + column, at_ = i - box_begin_;
@@ -2494,16 +2494,16 @@ mylib_wave_range_(void **values_, size_t first_, size_t end_)
         const double *now_lines_[25];
 
         now_lines_[12] = now + ((plane * rows + row) * columns - read_begin_);
-        now_lines_[7] = now + (((mylib_several_wrap_(plane, -1, planes)) * rows + row) * columns - read_begin_);
-        now_lines_[17] = now + (((mylib_several_wrap_(plane, 1, planes)) * rows + row) * columns - read_begin_);
-        now_lines_[11] = now + ((plane * rows + mylib_several_wrap_(row, -1, rows)) * columns - read_begin_);
-        now_lines_[13] = now + ((plane * rows + mylib_several_wrap_(row, 1, rows)) * columns - read_begin_);
-        now_lines_[2] = now + (((mylib_several_wrap_(plane, -2, planes)) * rows + row) * columns - read_begin_);
-        now_lines_[22] = now + (((mylib_several_wrap_(plane, 2, planes)) * rows + row) * columns - read_begin_);
-        now_lines_[10] = now + ((plane * rows + mylib_several_wrap_(row, -2, rows)) * columns - read_begin_);
-        now_lines_[14] = now + ((plane * rows + mylib_several_wrap_(row, 2, rows)) * columns - read_begin_);
-        now_lines_[16] = now + (((mylib_several_wrap_(plane, 1, planes)) * rows + mylib_several_wrap_(row, -1, rows)) * columns - read_begin_);
-#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 2) * 5 + (row_step_) + 2][mylib_several_wrap_(column, column_step_, columns)]
+        now_lines_[7] = now + (((mylib_several_Wrap_(plane, -1, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[17] = now + (((mylib_several_Wrap_(plane, 1, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[11] = now + ((plane * rows + mylib_several_Wrap_(row, -1, rows)) * columns - read_begin_);
+        now_lines_[13] = now + ((plane * rows + mylib_several_Wrap_(row, 1, rows)) * columns - read_begin_);
+        now_lines_[2] = now + (((mylib_several_Wrap_(plane, -2, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[22] = now + (((mylib_several_Wrap_(plane, 2, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[10] = now + ((plane * rows + mylib_several_Wrap_(row, -2, rows)) * columns - read_begin_);
+        now_lines_[14] = now + ((plane * rows + mylib_several_Wrap_(row, 2, rows)) * columns - read_begin_);
+        now_lines_[16] = now + (((mylib_several_Wrap_(plane, 1, planes)) * rows + mylib_several_Wrap_(row, -1, rows)) * columns - read_begin_);
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 2) * 5 + (row_step_) + 2][mylib_several_Wrap_(column, column_step_, columns)]
         for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
              column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
             const size_t i = line_begin_ + column, at_ = i - box_begin_;
@@ -2715,9 +2715,9 @@ mylib_softened_range_(void **values_, size_t first_, size_t end_)
         const size_t line_begin_ = (plane * rows + row) * columns;
         const float *now_lines_[9];
 
-        now_lines_[2] = now + (((mylib_several_nearest_(plane, -1, planes)) * rows + mylib_several_nearest_(row, 1, rows)) * columns - read_begin_);
-        now_lines_[7] = now + (((mylib_several_nearest_(plane, 1, planes)) * rows + row) * columns - read_begin_);
-#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 1) * 3 + (row_step_) + 1][mylib_several_nearest_(column, column_step_, columns)]
+        now_lines_[2] = now + (((mylib_several_Nearest_(plane, -1, planes)) * rows + mylib_several_Nearest_(row, 1, rows)) * columns - read_begin_);
+        now_lines_[7] = now + (((mylib_several_Nearest_(plane, 1, planes)) * rows + row) * columns - read_begin_);
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 1) * 3 + (row_step_) + 1][mylib_several_Nearest_(column, column_step_, columns)]
         for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
              column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
             const size_t i = line_begin_ + column, at_ = i - box_begin_;
