@@ -98,8 +98,6 @@ DEFECTS = [
     Defect("kernel_failure_resize", [
         ("src/buffer/store_map.c", "end = ferryi_min_size(range.end, store->map.bytes);\n    char *old", "end = range.end;\n    char *old")],
         ["tests/buffer/test_buffer_pending_calls"]),
-    Defect("close_on_merged", [
-        ("src/buffer/scope.c", "for (bool noted = false;;) {", "for (bool noted = true;;) {")]),
     Defect("failed_open_commits", [
         ("src/buffer/access.c", "    if (status == FERRY_OK && !is_hit) {\n        status = ferryi_bring_run(&bringing);\n",
          "    ferryi_store_lock(store);\n    ferryi_claim_end_relied(access, true);\n    ferryi_store_unlock(store);\n"

@@ -55,9 +55,9 @@ struct world {
     /* `wrap` is a buffer for functions that unwrap, and `spare` a buffer for functions that
      * destroy. */
     ferry_buffer *wrap, *spare;
-    ferry_buffer *made;                   /* created by the call */
-    /* Open on `spare`. Another stream has written other bytes since `late_scope` was opened, so that
-     * closing it is not a hit. */
+    ferry_buffer *made; /* created by the call */
+    /* Open on `spare`. Another stream has written other bytes since `late_scope` was opened, so
+     * that closing it is not a hit. */
     ferry_scope host_scope, device_scope, late_scope;
     ferry_scope made_scope;
     ferry_lease *lease, *device_lease; /* on `spare`, in the cases of leases */

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Generated reductions combine their elements in parts on the threads of the host. Their results
+ * have the same bits with every number of threads.
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,11 +21,6 @@
 #include "src/kernel/host_threads.h"
 #include "src/stream/shell.h"
 #include "tests/support/status.h"
-
-/*
- * Generated reductions combine their elements in parts on the threads of the host. Their results
- * have the same bits with every number of threads.
- */
 
 /* The counts have no part, exactly one, one and a bit, several, and the most, which grow. */
 #define PART  ((size_t)16384)

@@ -5,7 +5,7 @@
  *
  *   join, forget, commit   src/map/coherence.c      ferryi_coherence_change()
  *   bring                  src/buffer/bring.c   ferryi_bring_run(); claim.c: ferryi_claim_uncovered()
- *   rely, hold             src/buffer/claim.c   ferryi_claim_rely(), ferryi_claim_end_relied(); access.c: ferryi_access_prepare(), open_claim()
+ *   rely, hold             src/buffer/claim.c   ferryi_claim_rely(), ferryi_claim_end_relied(); access.c: ferryi_access_prepare(), open_scope()
  *   abandon                src/buffer/scope.c   close_how(); claim.c: ferryi_claim_relying()
  *   drop                   src/buffer/place.c   drop(); claim.c: takes_last_old_value()
  *

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * A host function that was written by hand uses OpenMP. Its threads have finished when it returns,
+ * so its stream needs to know nothing of them.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,11 +21,6 @@
 
 #include "src/base/sanitizer.h"
 #include "tests/support/status.h"
-
-/*
- * A host function that was written by hand uses OpenMP. Its threads have finished when it returns,
- * so its stream needs to know nothing of them.
- */
 
 #if defined(_OPENMP) && !FERRYI_THREAD_SANITIZER && !FERRYI_MEMORY_SANITIZER
 
