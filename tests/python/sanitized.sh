@@ -27,7 +27,7 @@ done
 build=$(CDPATH='' cd -- "$build" && pwd)
 copies=$(cd "$root/python" && ls ferry/*.py ferry/*.pyi | sed 's#^#python/#')
 # shellcheck disable=SC2086 # a list of targets
-ninja -C "$build" python/ferry/_ferry.abi3.so $copies tests/support/libfakecuda.so tests/support/libfakenvrtc.so >"$build.log" 2>&1 ||
+ninja -C "$build" python/ferry/_ferry.abi3.so $copies tests/support/libfakecuda.so tests/support/libfakenvrtc.so tests/support/libfakenvrtc_13.so >"$build.log" 2>&1 ||
     { tail -n 40 "$build.log"; exit 1; }
 # Without the randomness of addresses, with which the run-time libraries of some compilers cannot start on newer kernels.
 env PYTHONPATH="$build/python" FERRY_CUDA_LIBRARY="$build/tests/support/libfakecuda.so" FERRY_CACHE_DIR= PYTHONDONTWRITEBYTECODE=1 \
