@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 _POLICIES = {"saturate": 1, "check": 2, "truncate": 3}
 
 
+def _policy_of(name: str, value: Any) -> int:
+    """The number of a policy; the argument of this name may be of any type, also of one that has no hash."""
+    if not isinstance(value, str) or value not in _POLICIES:
+        raise _ferry.ArgumentError(f"{name} is one of {', '.join(_POLICIES)}, not {value!r}")
+    return _POLICIES[value]
+
+
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides in elements, the last index fastest."""
     strides, step = [], 1
@@ -290,9 +297,7 @@ class Array(_ferry.Array):
         `policy` says what happens to values that do not fit: "saturate" rounds and clamps, "truncate" rounds toward
         zero and clamps, "check" raises RangeError.
         """
-        if policy not in _POLICIES:
-            raise _ferry.ArgumentError(f"policy is one of {', '.join(_POLICIES)}, not {policy!r}")
-        return self._like(element(dtype), _POLICIES[policy], stream)
+        return self._like(element(dtype), _policy_of("policy", policy), stream)
 
     def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None, memory: int = 0,
               zero_on_release: bool = False) -> Array:
@@ -322,14 +327,13 @@ class Array(_ferry.Array):
 
     def _copy(self, target: Any, source: Any, stream: Stream | None, wait: bool, progress: Any, convert: str | None) -> Any:
         other = source if target is self else target
-        if convert is not None and convert not in _POLICIES:
-            raise _ferry.ArgumentError(f"convert is one of {', '.join(_POLICIES)}, not {convert!r}")
+        policy = 0 if convert is None else _policy_of("convert", convert)
         if isinstance(other, (str, os.PathLike)):
             raise _ferry.WrongTypeError("a path: use store() and load_from()")
         shape, strides, kind = (other.shape, other._strides(), None) if isinstance(other, Array) else _layout_of_memory(other)
         if shape != self.shape:
             raise _ferry.ArgumentError(f"the shapes {shape} and {self.shape} differ")
-        policy, step = _POLICIES[convert] if convert else 0, progress_function(progress)
+        step = progress_function(progress)
         if any(size != 1 and stride != own for size, stride, own in zip(shape, strides, self._strides())) and self.size:
             if isinstance(other, Array):
                 raise _ferry.UnsupportedError("the order of the dimensions differs")

@@ -208,8 +208,9 @@ search_at(struct work *work, int place, const struct search *search, uint64_t *o
     row.target = out.source = 0;
     out.source_bytes = sizeof(*out_first);
     work->move->value = "\xff";
-    work->move->value_bytes = 1;
-    FERRYI_OR_RETURN(move_row(work, &fill, place, NULL));
+    ferry_status status = move_row(work, &fill, place, NULL);
+    work->move->value = "";
+    FERRYI_OR_RETURN(status);
     FERRYI_OR_RETURN(move_row(work, &row, place, &transform));
     return move_row(work, &out, FERRY_PLACE_HOST, NULL);
 }

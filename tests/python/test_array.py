@@ -167,6 +167,16 @@ def test_conversions(context):
     assert b.tolist() == [1.5, -3.5, 300.0]
 
 
+@pytest.mark.parametrize("policy", ["round", "", 1, ["saturate"], memoryview(bytearray(b"saturate"))])
+def test_policies_of_any_type_are_refused(policy):
+    """Some of these have no hash."""
+    a = ferry.zeros(3, "f4")
+    with pytest.raises(ferry.ArgumentError, match="convert is one of saturate, check, truncate"):
+        a.copy_to(ferry.zeros(3, "f8"), convert=policy)
+    with pytest.raises(ferry.ArgumentError, match="policy is one of saturate, check, truncate"):
+        a.astype("f8", policy=policy)
+
+
 def test_copies(context):
     a = ferry.array(array.array("i", range(1000)), context=context)
     b, seen = ferry.empty(1000, "i4", context=context), []
