@@ -141,9 +141,9 @@ shade(struct program *program)
     float azimuth = (float)(315.0 * radians), altitude = (float)(45.0 * radians);
     float scale_east = (float)(1.0 / (8.0 * program->cell_width)), scale_north = (float)(1.0 / (8.0 * program->cell_height));
     float east = cosf(altitude) * sinf(azimuth), north = cosf(altitude) * cosf(azimuth), up = sinf(altitude);
-    size_t first = 0, from = 0;
+    size_t first = 0;
     void *values[] = {&program->device_height, &program->device_shade, &scale_east, &scale_north, &east, &north, &up,
-                      &program->grid.rows,     &program->grid.columns, &first,      &program->grid.rows, &from};
+                      &program->grid.rows,     &program->grid.columns, &first,      &program->grid.rows, &first, &program->grid.columns};
     hillshade_shade_run(values);
     return true;
 }
