@@ -354,20 +354,23 @@ FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
     ferryi_store *store = scope->store;
-    struct ferryi_claim *claim;
     if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) ||
         !closes_freely(scope))
         FERRYI_OR_RETURN(ferryi_callback_check("close a scope"));
-    while ((claim = find_claim(scope))) {
+    for (;;) {
+        struct ferryi_claim *claim = find_claim(scope);
+        if (!claim)
+            break;
         struct ferryi_claim copy = *claim;
         /* A running call may rely on the write of this scope. This thread waits until that call has
          * ended. */
         const struct ferryi_claim *relying =
             how == FERRYI_CLOSE_ABANDON ? ferryi_claim_relying(store, claim) : NULL;
-        if (relying && !ferryi_claim_outlast(store, relying))
-            return ferryi_callback_refuse_wait("abandon a scope");
-        if (relying)
+        if (relying) {
+            if (!ferryi_claim_outlast(store, relying))
+                return ferryi_callback_refuse_wait("abandon a scope");
             continue;
+        }
         take_claim(claim);
         ferryi_store_unlock(store);
         return close_slow(scope, &copy, how, last_use ? last_use : copy.timeline);
