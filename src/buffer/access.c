@@ -381,9 +381,8 @@ other_sharers(const ferryi_store *store, int place)
     return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
 }
 
-static ferry_status
-close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
-         ferryi_timeline *timeline)
+ferry_status
+ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline)
 {
     ferryi_store *store = access->store;
     ferry_status status = FERRY_OK;
@@ -404,7 +403,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
      * scope or launch on the same stream has already committed this write. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
         how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
-        ferryi_pending_calls_overwritten(store, claim.place, claim.begin, done_end);
+        ferryi_pending_calls_overwritten(store, claim.place, claim.begin, claim.end);
 
     ferryi_places scribbled =
         changes && how == FERRYI_CLOSE_ABANDON ? other_sharers(store, claim.place) : 0;
@@ -412,13 +411,12 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
                                  store, (uint32_t)__builtin_popcount(scribbled)) == FERRY_OK;
     ferryi_store_lock(store);
     ferryi_claim_end_relied(access, how == FERRYI_CLOSE_COMMIT);
-    if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL &&
-        done_end > claim.begin)
+    if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL)
         ferryi_claim_commit(store, &store->claims[access->slot], claim.place,
-                            change_of(claim.access, how), claim.begin, done_end);
+                            change_of(claim.access, how), claim.begin, claim.end);
     for (; scribbled; scribbled &= scribbled - 1)
         ferryi_store_withdraw(store, __builtin_ctz(scribbled), FERRYI_CHANGE_FORGET, claim.begin,
-                              done_end, room);
+                              claim.end, room);
     if (atomic_load_explicit(&store->word, memory_order_relaxed) &
         (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
         /* The claim (range lock) of this access still exists, so the buffer's storage stays alive
@@ -426,7 +424,7 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
          * finds the claim. */
         ferryi_store_unlock(store);
         ferryi_checked_closed(store);
-        ferryi_observe_close(access, &claim, done_end, how);
+        ferryi_observe_close(access, &claim, how);
         ferryi_store_lock(store);
     }
     ferryi_access_remove_claim(store, access->slot);
@@ -439,10 +437,4 @@ close_at(struct ferryi_access *access, enum ferryi_close how, size_t done_end,
     if (last)
         ferryi_store_free(store);
     return status;
-}
-
-ferry_status
-ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline)
-{
-    return close_at(access, how, access->end, timeline);
 }

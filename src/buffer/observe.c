@@ -138,15 +138,15 @@ ferryi_observe_use(const ferryi_store *store, struct ferryi_range range, uint8_t
 
 void
 ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
-                     size_t done_end, enum ferryi_close how)
+                     enum ferryi_close how)
 {
     const ferryi_store *store = access->store;
     if (!ferryi_store_is_traced(store) || claim->access == FERRYI_ACCESS_DROP)
         return;
     if (!access->reason) {
         observe_scope_end(store, claim, access->id, how);
-    } else if (how == FERRYI_CLOSE_COMMIT && done_end > claim->begin) {
-        ferryi_observe_use(store, (struct ferryi_range){claim->begin, done_end}, claim->access,
+    } else if (how == FERRYI_CLOSE_COMMIT) {
+        ferryi_observe_use(store, (struct ferryi_range){claim->begin, claim->end}, claim->access,
                            claim->place, access->reason);
     }
 }

@@ -22,11 +22,10 @@ void ferryi_observe_buffer(ferryi_store *store, size_t bytes);
 /* Records in the trace that the function named `call` opened a scope. */
 void ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind,
                          int place, const ferryi_timeline *timeline, uint64_t id, const char *call);
-/* Records that an access was closed after it used the bytes up to `done_end`. If the access's
- * member `reason` is NULL, the access is a scope of the program. Otherwise it belongs to a call of
- * the library, which `reason` names. */
+/* Records that an access was closed. If the access's member `reason` is NULL, the access is a scope
+ * of the program. Otherwise it belongs to a call of the library, which `reason` names. */
 void ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
-                          size_t done_end, enum ferryi_close how);
+                          enum ferryi_close how);
 /* Records that a call of the library, which `reason` names, used a range of a buffer. */
 void ferryi_observe_use(const ferryi_store *store, struct ferryi_range range, uint8_t access,
                         int place, const char *reason);
