@@ -47,16 +47,17 @@ ferryi_part_crosses(const struct ferryi_piece *part)
 }
 
 /* Returns the buffer that messages name for a part, and that is counted as having received its
- * bytes, or sent them: the target, unless it is no buffer or temporary storage, otherwise the
- * source, and otherwise the subject of the move. */
+ * bytes, or sent them: the target, or the source if the target is no buffer, or else the subject of
+ * the move. Temporary storage stands for a buffer. */
 static inline ferryi_store *
 ferryi_part_buffer(const struct ferryi_move *move, const struct ferryi_piece *part)
 {
-    ferryi_store *target = ferryi_part_store(part->target_owner),
-                 *source = ferryi_part_store(part->source_owner);
-    if (target && !target->is_temporary)
-        return target;
-    return source && !source->is_temporary ? source : ferryi_part_store(move->subject);
+    const ferryi_store *store = ferryi_part_store(part->target_owner);
+    if (!store)
+        store = ferryi_part_store(part->source_owner);
+    if (!store)
+        store = move->subject;
+    return ferryi_part_store(store ? ferryi_store_shown(store) : NULL);
 }
 
 /* Returns the offset of a part's target in its buffer. */

@@ -193,6 +193,9 @@ enum { FERRYI_HANDLE_READ_ONLY = 2, FERRYI_HANDLE_OWNER = 4 };
 /* Members that most small buffers do not need. They are allocated together: with the first replica
  * at a device, with the first lease, or when one of them is needed for a different reason. */
 struct ferryi_store_cold {
+    /* The buffer that messages and counters name for temporary storage through which a copy passes,
+     * and which outlives the copy; NULL: it is no such storage. */
+    const struct ferryi_store *stands_for;
     struct ferryi_traffic traffic;
     FERRYI_GUARDED_BY(ferryi_store_spin)
     struct ferry_lease *leases; /* list of the live leases (lease.h). Each lease counts in
@@ -246,8 +249,6 @@ typedef struct ferryi_store {
     /* Constant. `read_only`: nothing may write the wrapped memory, and every handle is read-only.
      */
     bool read_only : 1, scrub : 1, zero_on_release : 1;
-    bool is_temporary : 1; /* storage through which a copy passes: no message and no counter names
-                              it; constant once the copy runs */
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */
@@ -336,6 +337,15 @@ ferryi_store_name(const ferryi_store *store)
 {
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     return cold && cold->name ? cold->name : "";
+}
+
+/* Returns the buffer that messages and counters name: the store itself, or the buffer for which
+ * temporary storage stands. */
+static inline const ferryi_store *
+ferryi_store_shown(const ferryi_store *store)
+{
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold && cold->stands_for ? cold->stands_for : store;
 }
 
 /* Returns the id in traces; 0 without a trace. */

@@ -67,9 +67,11 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
     if (kind == FERRY_MEMORY_MANAGED)
         ferryi_guard_pages_round(&taken, &align);
     status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
+    const ferryi_store *shown = ferryi_store_shown(store);
     if (status != FERRY_OK)
-        return ferryi_fail_in(status, "reserve %zu bytes of buffer \"%s\" in %s", bytes,
-                              ferryi_store_name(store), ferryi_pool_name(pool));
+        return ferryi_fail_in(status, "reserve %zu bytes %s buffer \"%s\" in %s", bytes,
+                              shown == store ? "of" : "for a copy of", ferryi_store_name(shown),
+                              ferryi_pool_name(pool));
     /* The previous use of the block may still be running. Recording a write here makes the first
      * write to this replica wait for that use. */
     if (timeline && !ferryi_sync_point_is_done(&store->context->order, out->block->point))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/copy/convert_copy.h"
 
+#include <stdlib.h>
+
 #include "src/convert/converter.h"
 #include "src/transfer/engine.h"
 
@@ -130,10 +132,7 @@ move_row(const struct work *work, const struct ferryi_row *row, int place,
          const struct ferryi_transform *transform)
 {
     work->move->host_side.transform = transform;
-    ferry_status status = ferryi_row_reserve(row, &place, false);
-    if (status == FERRY_OK)
-        status = ferryi_row_add(work->move, row, place);
-    return ferryi_move_run(work->move, status);
+    return ferryi_row_move(work->move, row, &place, false);
 }
 
 static size_t
@@ -161,20 +160,24 @@ on_host(const struct work *work, ferryi_places places)
     return store ? places & store->shared : places;
 }
 
-/* Copies the source of the row to temporary host memory, from which it is then converted. */
+/* Copies the source of the row to host memory, from which it is then converted. This memory is not
+ * of the pool, whose limit may be reached. */
 static ferry_status
 fetch(struct work *work)
 {
     struct ferryi_row in = work->row;
-    ferryi_store *middle;
-    FERRYI_OR_RETURN(ferryi_copy_add_middle(work->call, in.source_bytes, &middle));
-    in.target_store = middle;
-    in.target = 0;
+    void *memory = work->call->fetched = malloc(in.source_bytes);
+    if (!memory)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "convert %zu bytes of buffer \"%s\": no host memory for a copy of them",
+                           in.source_bytes, ferryi_store_name(in.source_store));
+    in.target_store = NULL;
+    in.target = (uintptr_t)memory;
     in.bytes = in.source_bytes;
     in.unit = (uint32_t)work->transform.source_bytes;
     in.between = true;
-    work->row.source_store = middle;
-    work->row.source = 0;
+    work->row.source_store = NULL;
+    work->row.source = (uintptr_t)memory;
     return move_row(work, &in, FERRY_PLACE_HOST, NULL);
 }
 
@@ -188,48 +191,53 @@ check_memory(const struct ferryi_convert_call *call, const void *source, size_t 
                : FERRY_OK;
 }
 
-/* Searches the row, whose source is a buffer that is current at `place`, and waits for the result.
- */
+/* Searches the row, whose source is a buffer that is current at the device `place`. The result
+ * passes through memory of the device. */
 static ferry_status
-search_at(struct work *work, int place, const struct search *search, uint64_t *out_first)
+search_there(struct work *work, int place, struct ferryi_row *row,
+             const struct ferryi_transform *transform)
 {
-    const struct ferryi_transform transform = search_transform(search);
-    struct ferryi_row row = {.source_store = work->row.source_store,
-                             .source = work->row.source,
-                             .source_bytes = work->row.source_bytes,
-                             .target = (uintptr_t)out_first,
-                             .bytes = sizeof(*out_first),
-                             .between = true};
-    if (on_host(work, FERRYI_PLACE_BIT(place)))
-        return move_row(work, &row, FERRY_PLACE_HOST, &transform);
-    struct ferryi_row out = row, fill = {.bytes = sizeof(*out_first), .between = true};
-    FERRYI_OR_RETURN(ferryi_copy_add_middle(work->call, sizeof(*out_first), &row.target_store));
-    fill.target_store = out.source_store = row.target_store;
-    row.target = out.source = 0;
-    out.source_bytes = sizeof(*out_first);
+    struct ferryi_row out = *row, fill = {.bytes = row->bytes, .between = true};
+    FERRYI_OR_RETURN(ferryi_copy_add_middle(work->call, row->bytes, &row->target_store));
+    fill.target_store = out.source_store = row->target_store;
+    row->target = out.source = 0;
+    out.source_bytes = row->bytes;
     work->move->value = "\xff";
     ferry_status status = move_row(work, &fill, place, NULL);
     work->move->value = "";
     FERRYI_OR_RETURN(status);
-    FERRYI_OR_RETURN(move_row(work, &row, place, &transform));
+    FERRYI_OR_RETURN(move_row(work, row, place, transform));
     return move_row(work, &out, FERRY_PLACE_HOST, NULL);
 }
 
-/* Checks the elements of a source buffer: on its device, which then sends only a number, or on the
- * host. */
+/* Checks the elements of a source buffer: on the host, if they are there, otherwise on a device,
+ * which then sends only a number. Without a device that can, or memory there, the host checks a
+ * copy of them. */
 static ferry_status
 check_source(struct work *work)
 {
     const struct ferryi_convert_call *convert = work->call->convert;
     const struct search search = {convert, count_of(work)};
-    ferryi_places places = places_of_source(work), hosts = on_host(work, places);
-    int place = hosts ? __builtin_ctz(hosts) : places ? __builtin_ctz(places) : FERRY_PLACE_HOST;
+    const struct ferryi_transform transform = search_transform(&search);
+    const ferryi_places places = places_of_source(work), hosts = on_host(work, places);
+    const int place = places ? __builtin_ctz(places) : FERRY_PLACE_HOST;
     uint64_t first = UINT64_MAX;
-    if (!places || (!hosts && !converts_at(convert, place))) {
+    struct ferryi_row row = {.source_store = work->row.source_store,
+                             .source = work->row.source,
+                             .source_bytes = work->row.source_bytes,
+                             .target = (uintptr_t)&first,
+                             .bytes = sizeof(first),
+                             .between = true};
+    ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
+    if (hosts)
+        status = move_row(work, &row, FERRY_PLACE_HOST, &transform);
+    else if (places && converts_at(convert, place))
+        status = search_there(work, place, &row, &transform);
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && !hosts) {
         FERRYI_OR_RETURN(fetch(work));
-        place = FERRY_PLACE_HOST;
+        return check_memory(convert, (const void *)work->row.source, search.count);
     }
-    FERRYI_OR_RETURN(search_at(work, place, &search, &first));
+    FERRYI_OR_RETURN(status);
     return first == UINT64_MAX ? FERRY_OK
                                : ferry_conversion_failed(convert->conversion, (size_t)first);
 }
@@ -264,13 +272,13 @@ count_of_part(const struct work *work, size_t crossing_bytes)
     return ferryi_min_size(ferryi_min_size(count_of(work), SCRATCH_BYTES / crossing_bytes), most);
 }
 
-/* Moves `count` elements from element `first` on through the temporary storage `middle`. */
+/* Moves `count` elements from element `first` on through the temporary storage `middle`. Elements
+ * that become wider go up to the device. */
 static ferry_status
 pass_part(const struct work *work, ferryi_store *middle, int place, size_t first, size_t count)
 {
     const struct ferryi_transform *transform = &work->transform;
-    const bool up = work->row.target_store &&
-                    ferryi_store_home(work->row.target_store, work->call->place) == place;
+    const bool up = transform->source_bytes < transform->target_bytes;
     const size_t crossing = count * (up ? transform->source_bytes : transform->target_bytes);
     struct ferryi_row in = work->row, out = work->row;
     in.source += first * transform->source_bytes;

@@ -2,6 +2,8 @@
 #include "src/copy/copy.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/claim.h"
@@ -53,20 +55,40 @@ add_lock(struct ferryi_copy_call *call, ferryi_store *store, struct ferryi_range
 /* -- moving ------------------------------------------------------------------------------------ */
 
 ferry_status
-ferryi_copy_make_middle(const ferryi_store *store, size_t bytes, ferryi_store **out)
+ferryi_copy_make_middle(const ferryi_store *target, const ferryi_store *source, size_t bytes,
+                        ferryi_store **out)
 {
-    const ferry_buffer_options options = {.zero_on_release = store->zero_on_release};
-    FERRYI_OR_RETURN(ferryi_store_create(store->context, bytes, &options, false, out));
-    (*out)->is_temporary = true;
+    const ferryi_store *store = target ? target : source;
+    const ferry_buffer_options options = {.zero_on_release = store->zero_on_release ||
+                                                             (source && source->zero_on_release)};
+    ferryi_store *middle;
+    FERRYI_OR_RETURN(ferryi_store_create(store->context, bytes, &options, false, &middle));
+    struct ferryi_store_cold *cold = ferryi_store_make_cold(middle);
+    if (!cold) {
+        ferryi_store_release(middle);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "copy buffer \"%s\": no memory to describe its temporary storage",
+                           ferryi_store_name(store));
+    }
+    cold->stands_for = store;
+    *out = middle;
     return FERRY_OK;
+}
+
+void
+ferryi_copy_free_fetched(void *memory, size_t bytes, const ferryi_store *store)
+{
+    if (memory && store->zero_on_release)
+        explicit_bzero(memory, bytes);
+    free(memory);
 }
 
 ferry_status
 ferryi_copy_add_middle(struct ferryi_copy_call *call, size_t bytes, ferryi_store **out)
 {
     assert(call->middle_count < sizeof(call->middles) / sizeof(call->middles[0]));
-    FERRYI_OR_RETURN(
-        ferryi_copy_make_middle(call->main.store, bytes, &call->middles[call->middle_count]));
+    FERRYI_OR_RETURN(ferryi_copy_make_middle(call->row.target_store, call->row.source_store, bytes,
+                                             &call->middles[call->middle_count]));
     *out = call->middles[call->middle_count++];
     return FERRY_OK;
 }
@@ -86,8 +108,10 @@ ferryi_row_reserve(const struct ferryi_row *row, int *place, bool is_any_place)
 }
 
 ferry_status
-ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place)
+ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *place,
+               bool is_any_place)
 {
+    FERRYI_OR_RETURN(ferryi_row_reserve(row, place, is_any_place));
     const struct ferryi_range from = {row->source, row->source + row->source_bytes};
     struct ferryi_piece part = {.target = (void *)row->target,
                                 .source = (const void *)row->source,
@@ -96,9 +120,16 @@ ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place
                                 .zeros = !row->source_store && row->source_bytes == 0,
                                 .between = row->between};
     if (row->target_store)
-        ferryi_part_set_target(&part, row->target_store, place, row->target);
+        ferryi_part_set_target(&part, row->target_store, *place, row->target);
     return row->source_store ? ferryi_move_add_from(move, row->source_store, from, part)
                              : ferryi_move_add(move, &part);
+}
+
+ferry_status
+ferryi_row_move(struct ferryi_move *move, const struct ferryi_row *row, int *place,
+                bool is_any_place)
+{
+    return ferryi_move_run(move, ferryi_row_add(move, row, place, is_any_place));
 }
 
 /* Records the use of the buffers in the trace. `done` is the number of bytes that were copied. */
@@ -155,6 +186,7 @@ ferryi_copy_run_row(struct ferryi_copy_call *call,
     ferryi_move_end(&move);
     for (size_t i = 0; i < call->middle_count; i++)
         ferryi_store_release(call->middles[i]);
+    ferryi_copy_free_fetched(call->fetched, row->source_bytes, row->source_store);
     if (ferryi_store_is_traced(call->main.store))
         observe(call, job.done - before);
     unlock(call, status);
@@ -162,18 +194,9 @@ ferryi_copy_run_row(struct ferryi_copy_call *call,
 }
 
 static ferry_status
-add_and_run(struct ferryi_move *move, const struct ferryi_row *row, int *place, bool is_any_place)
-{
-    ferry_status status = ferryi_row_reserve(row, place, is_any_place);
-    if (status == FERRY_OK)
-        status = ferryi_row_add(move, row, *place);
-    return ferryi_move_run(move, status);
-}
-
-static ferry_status
 move_row(struct ferryi_copy_call *call, struct ferryi_move *move)
 {
-    return add_and_run(move, &call->row, &call->place, call->is_any_place);
+    return ferryi_row_move(move, &call->row, &call->place, call->is_any_place);
 }
 
 static ferry_status
@@ -204,8 +227,8 @@ move_through(struct ferryi_copy_call *call, struct ferryi_move *move, ferryi_sto
     in.target_store = out.source_store = middle;
     in.target = out.source = 0;
     in.between = true;
-    FERRYI_OR_RETURN(add_and_run(move, &in, &between, true));
-    return add_and_run(move, &out, &call->place, call->is_any_place);
+    FERRYI_OR_RETURN(ferryi_row_move(move, &in, &between, true));
+    return ferryi_row_move(move, &out, &call->place, call->is_any_place);
 }
 
 /* Copies between overlapping ranges of one buffer, with the result of memmove(). */

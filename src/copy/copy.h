@@ -30,11 +30,20 @@ struct ferryi_row {
 /* Reserves memory for the target buffer of a row at `*place`. If the library chose this place and
  * there is no memory there, the target is written at the host, and `*place` changes. */
 ferry_status ferryi_row_reserve(const struct ferryi_row *row, int *place, bool is_any_place);
-/* Adds a row to a move. The target buffer is written at `place`, where it has memory. */
-ferry_status ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int place);
-/* Makes temporary storage through which bytes of a buffer pass. It is set to zero when it is
- * released if the buffer is. */
-ferry_status ferryi_copy_make_middle(const ferryi_store *store, size_t bytes, ferryi_store **out);
+/* Reserves memory for the target of a row in the same way, and adds the row to a move. */
+ferry_status ferryi_row_add(struct ferryi_move *move, const struct ferryi_row *row, int *place,
+                            bool is_any_place);
+/* Adds a row to a move that has no others, and runs the move. */
+ferry_status ferryi_row_move(struct ferryi_move *move, const struct ferryi_row *row, int *place,
+                             bool is_any_place);
+/* Makes temporary storage through which bytes pass from one buffer to another, of which one may be
+ * NULL. It stands for the target, or else for the source. It is set to zero when it is released if
+ * one of the two buffers is. */
+ferry_status ferryi_copy_make_middle(const ferryi_store *target, const ferryi_store *source,
+                                     size_t bytes, ferryi_store **out);
+/* Frees host memory that has a copy of a buffer's bytes, or is NULL. Sets it to zero first if the
+ * buffer's memory is. `store` may be NULL if `memory` is. */
+void ferryi_copy_free_fetched(void *memory, size_t bytes, const ferryi_store *store);
 struct ferryi_copy_call;
 /* Makes temporary storage that is released when the call ends. */
 ferry_status ferryi_copy_add_middle(struct ferryi_copy_call *call, size_t bytes,
@@ -52,6 +61,7 @@ struct ferryi_copy_call {
      */
     ferryi_store *middles[2];
     size_t middle_count;
+    void *fetched; /* a copy of the row's source in host memory, or NULL */
     union {
         struct ferryi_access accesses[3];
         struct {

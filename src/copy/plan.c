@@ -72,8 +72,8 @@ add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
     if (!ferryi_grow(&plan->middles, &plan->middle_room, plan->middle_count + 1,
                      sizeof(*plan->middles)))
         return fail_memory(plan->count);
-    FERRYI_OR_RETURN(
-        ferryi_copy_make_middle(region->target.store, ferryi_region_bytes(region), &middle.store));
+    FERRYI_OR_RETURN(ferryi_copy_make_middle(region->target.store, region->source.store,
+                                             ferryi_region_bytes(region), &middle.store));
     plan->middles[plan->middle_count++] = middle.store;
     struct ferryi_region in = *region, out = *region;
     in.target = out.source = middle;

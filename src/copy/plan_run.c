@@ -25,9 +25,7 @@ run_level(ferryi_plan *plan, size_t begin, size_t end)
     for (size_t i = begin; i < end && status == FERRY_OK; i++) {
         const struct ferryi_row *copy = &plan->copies[i];
         int place = target_place(plan, copy);
-        status = ferryi_row_reserve(copy, &place, plan->place < 0 || copy->between);
-        if (status == FERRY_OK)
-            status = ferryi_row_add(&plan->move, copy, place);
+        status = ferryi_row_add(&plan->move, copy, &place, plan->place < 0 || copy->between);
     }
     return ferryi_move_run(&plan->move, status);
 }

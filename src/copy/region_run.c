@@ -426,7 +426,9 @@ convert_fetched(struct conversion_work *work)
         status = check_values(work, &given);
     if (status == FERRY_OK)
         status = region->target.path ? convert_file(work, given.count) : convert_rows(work);
-    free(fetched);
+    ferryi_copy_free_fetched(
+        fetched, ferryi_region_rows(&given) * ferryi_region_row_bytes(&given, &given.source),
+        given.source.store);
     return status;
 }
 

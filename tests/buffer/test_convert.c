@@ -234,6 +234,31 @@ test_the_fewest_bytes_cross(void **state)
         expect_crossings(f, place, &fewest);
 }
 
+/* A conversion between two buffers counts for the one that is written, also if its elements pass
+ * through temporary storage of the device. */
+static void
+test_traffic_is_that_of_the_written_buffer(void **state)
+{
+    fixture *f = *state;
+    for (int place = 1; place <= f->places; place++) {
+        ferry_byte_buffer source;
+        ferry_double_buffer target;
+        ferry_buffer_info from, to;
+        ferry_transfer_stats before = moved(f);
+        const ferry_copy_options there = {.stream = stream_of(f, place)};
+        OK(ferry_byte_create_from(f->context, CROSSING, narrow, NULL, &source));
+        OK(ferry_double_create(f->context, CROSSING, NULL, &target));
+        OK(ferry_double_convert_from_byte(target, 0, source, 0, CROSSING, FERRY_CONVERT_SATURATE,
+                                          &there));
+        OK(ferry_buffer_get_info(source.raw, &from));
+        OK(ferry_buffer_get_info(target.raw, &to));
+        assert_int_equal(from.to_device.bytes, 0);
+        assert_int_equal(to.to_device.bytes, moved(f).upload.bytes - before.upload.bytes);
+        ferry_double_destroy(&target);
+        ferry_byte_destroy(&source);
+    }
+}
+
 /* If a device has no code for a conversion, the host converts and produces the same values. */
 static void
 test_the_host_converts_for_a_device_that_cannot(void **state)
@@ -722,6 +747,7 @@ main(void)
         TEST(test_values_convert_on_the_way_out_and_between_buffers),
         TEST(test_checked_conversions_change_nothing_when_they_fail),
         TEST(test_the_fewest_bytes_cross),
+        TEST(test_traffic_is_that_of_the_written_buffer),
         TEST(test_the_host_converts_for_a_device_that_cannot),
         TEST(test_buffers_on_a_device_convert_there),
         TEST(test_large_arrays_cross_in_parts),

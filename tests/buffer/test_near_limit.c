@@ -6,6 +6,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <ferry/byte.h>
+#include <ferry/double_convert.h>
+
 #include "tests/support/copies.h"
 
 /* The device has room for one buffer, but not for two. */
@@ -79,6 +82,60 @@ test_a_resize_near_the_limit(void **state)
         expect_constant(f, a, 1, COUNT, COUNT / 8, 0);
         ferry_buffer_destroy(&a);
     }
+}
+
+/* A conversion needs no memory of the pools for what it checks or reads on the way: neither of a
+ * device that its source fills, nor of the host, if an element of its source is split between both.
+ */
+static void
+test_a_conversion_of_a_source_that_fills_a_place(void **state)
+{
+    static double values[COUNT];
+    static int32_t got[COUNT];
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        values[i] = i;
+    for (int split = 0; split <= 1; split++) {
+        fixture f;
+        ferry_double_buffer source;
+        ferry_byte_buffer bytes;
+        fixture_open(&f, split ? &(ferry_context_options){.host_bytes_limit = sizeof(values) + 4096}
+                               : &(ferry_context_options){.device_bytes_limit = sizeof(values)});
+        OK(ferry_double_create(f.context, COUNT, NULL, &source));
+        OK(ferry_double_copy_from(source, 0, COUNT, values, split ? NULL : ON(f.stream)));
+        OK(ferry_byte_reinterpret(source.raw, 0, FERRY_REST, &bytes));
+        if (split)
+            OK(ferry_byte_copy_from(bytes, 12, 8, (unsigned char *)values + 12, ON(f.stream)));
+        for (int policy = FERRY_CONVERT_SATURATE; policy <= FERRY_CONVERT_TRUNCATE; policy++) {
+            memset(got, 0, sizeof(got));
+            OK(ferry_double_copy_to_int(source, 0, COUNT, got, (ferry_convert_policy)policy, NULL));
+            for (int i = 0; i < COUNT; i++)
+                assert_int_equal(got[i], i);
+        }
+        ferry_byte_destroy(&bytes);
+        ferry_double_destroy(&source);
+        fixture_close(&f);
+    }
+}
+
+/* A message about memory for a copy names the buffer of the program, not the temporary storage. */
+static void
+test_messages_name_the_buffer(void **state)
+{
+    fixture f;
+    ferry_buffer *a;
+    const size_t count = COUNT;
+    (void)state;
+    fixture_open(&f,
+                 &(ferry_context_options){.device_bytes_limit = LIMIT, .host_bytes_limit = 4096});
+    OK(ferry_buffer_create(f.context, INT, count, &(ferry_buffer_options){.name = "mine"}, &a));
+    if (!f.coherent) {
+        OK(ferry_buffer_fill(a, INT, 0, count, &(int32_t){1}, ON(f.stream)));
+        FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_buffer_copy(a, INT, 100, a, 0, count - 100, NULL));
+        assert_non_null(strstr(ferry_last_error(), "bytes for a copy of buffer \"mine\" in "));
+    }
+    ferry_buffer_destroy(&a);
+    fixture_close(&f);
 }
 
 /* -- threads that run short together ----------------------------------------------------------- */
@@ -182,6 +239,8 @@ main(void)
         SMALL(test_a_copy_goes_where_there_is_room),
         SMALL(test_an_overlapping_copy_finds_memory),
         SMALL(test_a_resize_near_the_limit),
+        cmocka_unit_test(test_a_conversion_of_a_source_that_fills_a_place),
+        cmocka_unit_test(test_messages_name_the_buffer),
         cmocka_unit_test(test_threads_that_run_short_together),
     };
     return cmocka_run_group_tests_name("near_limit", tests, NULL, NULL);
