@@ -416,7 +416,9 @@ mylib_linear_sum_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_linear_sum_run(void **values_)
 {
-    mylib_linear_sum_range_(values_, 0, *(const size_t *)values_[5]);
+    const size_t end_ = *(const size_t *)values_[5];
+
+    mylib_linear_sum_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -472,7 +474,9 @@ mylib_roots_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_roots_run(void **values_)
 {
-    mylib_roots_range_(values_, 0, *(const size_t *)values_[3]);
+    const size_t end_ = *(const size_t *)values_[3];
+
+    mylib_roots_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -525,7 +529,9 @@ mylib_functions_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_functions_run(void **values_)
 {
-    mylib_functions_range_(values_, 0, *(const size_t *)values_[3]);
+    const size_t end_ = *(const size_t *)values_[3];
+
+    mylib_functions_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -580,7 +586,9 @@ mylib_shift_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_shift_run(void **values_)
 {
-    mylib_shift_range_(values_, 0, *(const size_t *)values_[4]);
+    const size_t end_ = *(const size_t *)values_[4];
+
+    mylib_shift_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -633,7 +641,9 @@ mylib_scale_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_scale_run(void **values_)
 {
-    mylib_scale_range_(values_, 0, *(const size_t *)values_[2]);
+    const size_t end_ = *(const size_t *)values_[2];
+
+    mylib_scale_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -679,8 +689,9 @@ mylib_dot_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 0;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -824,8 +835,9 @@ mylib_total_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 0;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -967,8 +979,9 @@ mylib_longest_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = -INFINITY;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1110,8 +1123,9 @@ mylib_least_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 32767;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1254,8 +1268,9 @@ mylib_count_above_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 0;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1405,7 +1420,9 @@ mylib_lengths_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_lengths_run(void **values_)
 {
-    mylib_lengths_range_(values_, 0, *(const size_t *)values_[4]);
+    const size_t end_ = *(const size_t *)values_[4];
+
+    mylib_lengths_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1458,7 +1475,9 @@ mylib_move_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_move_run(void **values_)
 {
-    mylib_move_range_(values_, 0, *(const size_t *)values_[2]);
+    const size_t end_ = *(const size_t *)values_[2];
+
+    mylib_move_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1503,8 +1522,9 @@ mylib_norm_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 0;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -1691,8 +1711,9 @@ MYLIB_SEVERAL_H_LOOPS void
 mylib_blur_run(void **values_)
 {
     const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t end_ = row_count_;
 
-    mylib_blur_range_(values_, 0, row_count_);
+    mylib_blur_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1752,7 +1773,9 @@ mylib_clip_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_clip_run(void **values_)
 {
-    mylib_clip_range_(values_, 0, *(const size_t *)values_[1]);
+    const size_t end_ = *(const size_t *)values_[1];
+
+    mylib_clip_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1800,7 +1823,9 @@ mylib_slope_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_slope_run(void **values_)
 {
-    mylib_slope_range_(values_, 0, *(const size_t *)values_[2]);
+    const size_t end_ = *(const size_t *)values_[2];
+
+    mylib_slope_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1863,7 +1888,9 @@ mylib_look_up_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_look_up_run(void **values_)
 {
-    mylib_look_up_range_(values_, 0, *(const size_t *)values_[5]);
+    const size_t end_ = *(const size_t *)values_[5];
+
+    mylib_look_up_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1922,7 +1949,9 @@ mylib_classify_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_classify_run(void **values_)
 {
-    mylib_classify_range_(values_, 0, *(const size_t *)values_[4]);
+    const size_t end_ = *(const size_t *)values_[4];
+
+    mylib_classify_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -1980,7 +2009,9 @@ mylib_special_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_special_run(void **values_)
 {
-    mylib_special_range_(values_, 0, *(const size_t *)values_[4]);
+    const size_t end_ = *(const size_t *)values_[4];
+
+    mylib_special_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2035,7 +2066,9 @@ mylib_swap_pairs_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_swap_pairs_run(void **values_)
 {
-    mylib_swap_pairs_range_(values_, 0, *(const size_t *)values_[2]);
+    const size_t end_ = *(const size_t *)values_[2];
+
+    mylib_swap_pairs_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2082,7 +2115,9 @@ mylib_scatter_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_scatter_run(void **values_)
 {
-    mylib_scatter_range_(values_, 0, *(const size_t *)values_[3]);
+    const size_t end_ = *(const size_t *)values_[3];
+
+    mylib_scatter_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2130,8 +2165,9 @@ mylib_row_sum_range_(void **values_, size_t first_, size_t end_)
     size_t begin_, k_, half_;
 
     (void)n_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 0;
+    }
     for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
         for (k_ = 0; k_ < 16; k_++) {
             const size_t i = begin_ + k_;
@@ -2322,8 +2358,9 @@ MYLIB_SEVERAL_H_LOOPS void
 mylib_smooth_run(void **values_)
 {
     const size_t row_count_ = *(const size_t *)values_[7];
+    const size_t end_ = row_count_;
 
-    mylib_smooth_range_(values_, 0, row_count_);
+    mylib_smooth_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2416,8 +2453,9 @@ MYLIB_SEVERAL_H_LOOPS void
 mylib_heat_run(void **values_)
 {
     const size_t row_count_ = *(const size_t *)values_[7];
+    const size_t end_ = row_count_;
 
-    mylib_heat_range_(values_, 0, row_count_);
+    mylib_heat_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2538,8 +2576,9 @@ mylib_wave_run(void **values_)
 {
     const size_t plane_count_ = *(const size_t *)values_[7];
     const size_t row_count_ = *(const size_t *)values_[9];
+    const size_t end_ = plane_count_ * row_count_;
 
-    mylib_wave_range_(values_, 0, plane_count_ * row_count_);
+    mylib_wave_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2637,8 +2676,9 @@ mylib_solid_run(void **values_)
 {
     const size_t plane_count_ = *(const size_t *)values_[6];
     const size_t row_count_ = *(const size_t *)values_[8];
+    const size_t end_ = plane_count_ * row_count_;
 
-    mylib_solid_range_(values_, 0, plane_count_ * row_count_);
+    mylib_solid_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2746,8 +2786,9 @@ mylib_softened_run(void **values_)
 {
     const size_t plane_count_ = *(const size_t *)values_[6];
     const size_t row_count_ = *(const size_t *)values_[8];
+    const size_t end_ = plane_count_ * row_count_;
 
-    mylib_softened_range_(values_, 0, plane_count_ * row_count_);
+    mylib_softened_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2851,8 +2892,9 @@ MYLIB_SEVERAL_H_LOOPS void
 mylib_painted_run(void **values_)
 {
     const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t end_ = row_count_;
 
-    mylib_painted_range_(values_, 0, row_count_);
+    mylib_painted_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -2918,8 +2960,9 @@ mylib_field_sum_range_(void **values_, size_t first_, size_t end_)
     (void)rows;
     (void)columns;
     (void)row_count_;
-    for (k_ = 0; k_ < 16; k_++)
+    for (k_ = 0; k_ < 16; k_++) {
         sums_[k_] = 0;
+    }
     for (line_ = first_; line_ < end_; line_++) {
         const size_t row = first_row_ + line_;
         const size_t line_begin_ = row * columns;
@@ -3642,7 +3685,9 @@ mylib_tally_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_tally_run(void **values_)
 {
-    mylib_tally_range_(values_, 0, *(const size_t *)values_[5]);
+    const size_t end_ = *(const size_t *)values_[5];
+
+    mylib_tally_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -3704,7 +3749,9 @@ mylib_tally_floats_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_tally_floats_run(void **values_)
 {
-    mylib_tally_floats_range_(values_, 0, *(const size_t *)values_[4]);
+    const size_t end_ = *(const size_t *)values_[4];
+
+    mylib_tally_floats_range_(values_, 0, end_);
 }
 
 static inline ferry_status
@@ -3780,7 +3827,9 @@ mylib_relax_range_(void **values_, size_t first_, size_t end_)
 MYLIB_SEVERAL_H_LOOPS void
 mylib_relax_run(void **values_)
 {
-    mylib_relax_range_(values_, 0, *(const size_t *)values_[6]);
+    const size_t end_ = *(const size_t *)values_[6];
+
+    mylib_relax_range_(values_, 0, end_);
 }
 
 static inline ferry_status
