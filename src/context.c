@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/buffer/place_pool.h"
+#include "src/store/place_pool.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +8,14 @@
 #include "src/base/fork.h"
 #include "src/base/output_file.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/store.h"
+#include "src/buffer/evict.h"
 #include "src/buffer/worker.h"
 #include "src/context_tuning.h"
 #include "src/convert/converter.h"
 #include "src/debug/debug.h"
 #include "src/kernel/host_threads.h"
 #include "src/kernel/kernel.h"
+#include "src/store/store.h"
 #include "src/stream/event.h"
 #include "src/transfer/engine.h"
 
@@ -252,6 +253,7 @@ context_new(const ferry_context_options *options)
     atomic_init(&context->references, 1);
     atomic_init(&context->owners, 1);
     context->disown = disown;
+    context->store_calls = &ferryi_buffer_calls;
     context->log = (struct ferryi_log){options->log, options->log_user};
     context->debug = ferryi_is_debug_run();
     if (context->debug && !context->log.callback)

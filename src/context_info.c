@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/buffer.h"
-#include "src/buffer/place_pool.h"
+#include "src/store/place_pool.h"
 #include "src/transfer/engine.h"
 
 /* Queries about a context. */

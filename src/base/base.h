@@ -114,6 +114,10 @@ struct ferryi_log {
 
 /* Replaces each control character of a text, such as a newline, by a space. */
 void ferryi_text_make_line(char *text);
+/* Appends formatted text to `text` as snprintf() does, and adds the untruncated length to
+ * `*length`. */
+void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
+    FERRY_PRINTF(4, 5);
 void ferryi_log(const struct ferryi_log *log, ferry_log_level level, const char *format, ...)
     FERRY_PRINTF(3, 4);
 

@@ -84,3 +84,14 @@ ferryi_log_setting(const struct ferryi_log *log, ferry_log_level level, const ch
     log_text(log && log->callback ? log : &fallback, level, format, &arguments);
     va_end(arguments);
 }
+
+void
+ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    size_t at = *length < bytes ? *length : bytes;
+    int more = vsnprintf(text ? text + at : NULL, bytes - at, format, arguments);
+    va_end(arguments);
+    *length += more > 0 ? (size_t)more : 0;
+}

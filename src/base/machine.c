@@ -205,7 +205,8 @@ parse_list(const char *text, cpu_set_t *out)
             if (end == text)
                 return false;
         }
-        if (first < 0 || last < first || last >= CPU_SETSIZE)
+        /* musl's CPU_SETSIZE is the number of bytes. */
+        if (first < 0 || last < first || last >= (long)(8 * sizeof(*out)))
             return false;
         for (long i = first; i <= last; i++)
             CPU_SET((size_t)i, out);

@@ -7,127 +7,17 @@
 #include <string.h>
 
 #include "src/base/hold.h"
-#include "src/buffer/bring.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
-#include "src/buffer/claim.h"
-#include "src/buffer/observe.h"
-#include "src/buffer/pending_calls.h"
+#include "src/move/bring.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
+#include "src/store/observe.h"
+#include "src/store/pending_calls.h"
 #include "src/transfer/engine.h"
 
 /* This file implements the two main steps of an access to a range of a buffer. "Prepare" copies
  * stale bytes to the place of the access. "Close" records the use of the range and commits a write.
  */
-
-struct ferryi_memory
-ferryi_access_memory(ferryi_store *store, int place, size_t begin)
-{
-    const struct ferryi_place_copy *copy = ferryi_claimed_copy(store, place);
-    /* Managed memory counts as pinned, because the copy engine of a GPU can use managed memory
-     * directly, like pinned memory. */
-    bool pinned = copy->pinned || store->memory == FERRY_MEMORY_MANAGED;
-    return (struct ferryi_memory){
-        .place = place, .pointer = (char *)copy->pointer + begin, .pinned = pinned};
-}
-
-ferry_status
-ferryi_access_note_loss(ferryi_store *store, int place, ferry_status status)
-{
-    if (status == FERRY_ERROR_DEVICE_LOST && place > 0 && !ferryi_last_error_is_of_program()) {
-        struct ferryi_kept_error why;
-        ferryi_last_error_keep(&why);
-        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, why.message);
-    }
-    return status;
-}
-
-ferryi_places
-ferryi_access_lost_places(ferry_context *context, int first, int second)
-{
-    struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
-    const int both[] = {first, second};
-    ferryi_places lost = 0;
-    for (size_t i = 0; i < 2; i++) {
-        size_t free_bytes, total_bytes;
-        ferryi_device *device = both[i] > 0 ? context->devices[both[i]] : NULL;
-        if (device &&
-            FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
-            lost |= FERRYI_PLACE_BIT(both[i]);
-    }
-    ferryi_last_error_restore(&why);
-    if (!lost && (first > 0 || second > 0))
-        lost = FERRYI_PLACE_BIT(first > 0 ? first : second);
-    return lost;
-}
-
-struct ferryi_transfer_job
-ferryi_access_job(const struct ferryi_access *access)
-{
-    struct ferryi_transfer_job job = {0};
-    if (access->job)
-        job = *access->job;
-    job.moves = true;
-    ferryi_store_name_job(access->store, &job, access->reason, access->begin);
-    return job;
-}
-
-/* Returns the first lost bytes of the range; an empty range if there are none. */
-FERRYI_REQUIRES(ferryi_store_spin)
-static struct ferryi_range
-first_lost(const ferryi_store *store, struct ferryi_range range)
-{
-    size_t end = ferryi_min_size(range.end, store->map.bytes);
-    struct ferryi_range lost = {0};
-    for (size_t at = range.begin; at < end;) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        bool is_lost = segment.places & FERRYI_LOST;
-        if (is_lost && lost.begin == lost.end)
-            lost.begin = at;
-        if (is_lost)
-            lost.end = ferryi_min_size(segment.end, end);
-        else if (lost.begin < lost.end)
-            return lost;
-        at = segment.end;
-    }
-    return lost;
-}
-
-bool
-ferryi_store_has_lost(const ferryi_store *store, struct ferryi_range range)
-{
-    struct ferryi_range lost = first_lost(store, range);
-    return lost.begin < lost.end;
-}
-
-ferry_status
-ferryi_access_fail_lost(const struct ferryi_access *access)
-{
-    ferryi_store *store = access->store;
-    char text[512], part[80] = "";
-    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    ferryi_store_lock(store);
-    ferry_status status = cold && cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
-    snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(cold));
-    struct ferryi_range lost = first_lost(store, (struct ferryi_range){access->begin, access->end});
-    ferryi_store_unlock(store);
-    if (lost.begin < lost.end && (lost.begin > access->begin || lost.end < access->end))
-        snprintf(part, sizeof(part), "of which bytes %zu to %zu", lost.begin, lost.end);
-    return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", %s were lost: %s",
-                       access->reason, access->begin, access->end, ferryi_store_name(store),
-                       *part ? part : "which", text);
-}
-
-ferry_status
-ferryi_access_check_kernels(const struct ferryi_access *access)
-{
-    ferryi_store *store = access->store;
-    ferryi_access_await_kernels(access, 1);
-    ferryi_store_lock(store);
-    bool lost = ferryi_store_has_lost(store, (struct ferryi_range){access->begin, access->end});
-    ferryi_store_unlock(store);
-    return lost ? ferryi_access_fail_lost(access) : FERRY_OK;
-}
 
 static bool
 is_scrubbed(const struct ferryi_access *access)
@@ -142,21 +32,6 @@ scrub(struct ferryi_access *access)
     ferryi_claim_is_held();
     FERRYI_OR_RETURN(ferryi_bring_zeros(access));
     return ferryi_store_order(access->store, access->place, access->timeline, true);
-}
-
-ferry_status
-ferryi_access_give_host_copy_up(ferryi_store *store)
-{
-    struct ferryi_kept_error why;
-    ferryi_last_error_keep(&why);
-    for (int place = 0; place <= store->context->place_count; place++)
-        if (ferryi_store_same_memory(store, place, 0))
-            ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), FERRY_ERROR_DEVICE_LOST,
-                              why.message);
-    ferryi_store_lock(store);
-    ferryi_store_copy(store, 0)->written = 0;
-    ferryi_store_unlock(store);
-    return ferryi_store_order(store, 0, NULL, true);
 }
 
 /* Allocates memory for the replica at the place of the access. The caller installs it in the store.
@@ -257,7 +132,7 @@ prepare_one(struct ferryi_access *access)
         bool replaces = !access->timeline && access->access == FERRY_OVERWRITE &&
                         ferryi_store_same_memory(store, access->place, 0);
         if (status == FERRY_ERROR_DEVICE_LOST && replaces)
-            status = ferryi_access_give_host_copy_up(store);
+            status = ferryi_store_give_host_copy_up(store);
     }
     if (status == FERRY_OK)
         access->pointer =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/fork.h"
-#include "src/buffer/store.h"
+#include "src/store/store.h"
 
 /*
  * Handlers of fork(). In the child process every context is closed, and no buffer can be used. The

@@ -7,76 +7,12 @@
 #include <string.h>
 
 #include "src/base/callback.h"
-#include "src/buffer/checked.h"
-#include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
 #include "src/debug/debug.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
 
 #define MAX_ALIGN ((size_t)2 << 20)
-
-/* -- checking ---------------------------------------------------------------------------------- */
-
-ferry_status
-ferryi_buffer_refuse_write(const ferry_buffer *buffer, const char *what)
-{
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                       "%s: this handle of buffer \"%s\" is read-only%s", what,
-                       ferryi_store_name(buffer->store),
-                       buffer->store->read_only ? ", because it wraps read-only memory" : "");
-}
-
-ferry_status
-ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
-                     size_t offset, size_t count, const char *what)
-{
-    if (!buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
-    if (buffer->identity == FERRYI_BUFFER_FREED)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                           "%s: the buffer was destroyed; FERRY_DEBUG=1 keeps its name", what);
-    if (buffer->identity == FERRYI_BUFFER_GONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what,
-                           ferryi_store_name(buffer->store));
-    if (element && element->identity != buffer->identity)
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s%s", what,
-                           ferryi_store_name(buffer->store), buffer->element->name,
-                           element->name ? element->name : "an unnamed element",
-                           ferryi_element_namesake(buffer->element, element));
-    if (access != FERRY_READ && ferryi_buffer_is_read_only(buffer))
-        return ferryi_buffer_refuse_write(buffer, what);
-    /* What a caller computed as less than 0 is shown so, and not as a huge number. */
-    if (count == FERRY_REST)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
-                           "%s: offset %td is past the end of buffer \"%s\" with %zu elements",
-                           what, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
-                           ferryi_buffer_count(buffer));
-    return ferryi_fail(
-        FERRY_ERROR_OUT_OF_RANGE,
-        "%s: %td elements at offset %td reach past the end of buffer \"%s\" with %zu elements",
-        what, (ptrdiff_t)count, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
-        ferryi_buffer_count(buffer));
-}
-
-static bool
-is_gone(const ferry_buffer *buffer)
-{
-    return buffer->identity == FERRYI_BUFFER_GONE || buffer->identity == FERRYI_BUFFER_FREED;
-}
-
-ferry_status
-ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
-                    size_t offset, size_t count, const char *what, struct ferryi_range *out)
-{
-    if (!buffer || is_gone(buffer) || (element && element->identity != buffer->identity) ||
-        (access != FERRY_READ && ferryi_buffer_is_read_only(buffer)) ||
-        !ferryi_buffer_range(buffer, offset, count, out))
-        return ferryi_buffer_refuse(buffer, element, access, offset, count, what);
-    if (ferryi_store_is_dead(buffer->store))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
-                           ferryi_store_name(buffer->store),
-                           ferryi_shell_why_closed(buffer->store->context));
-    return ferryi_callback_check(what);
-}
 
 /* -- creation ---------------------------------------------------------------------------------- */
 

@@ -13,7 +13,7 @@
 
 #include "src/buffer/access.h"
 #include "src/buffer/element.h"
-#include "src/buffer/store.h"
+#include "src/store/store.h"
 
 /* Checks a handle, its element type, a range, and whether the call may make `access` through the
  * handle. If `element` is NULL, any type is accepted. Calls that only move copies of the bytes pass
@@ -115,10 +115,6 @@ void ferryi_stores_lease_labels(ferry_context *context, char *text, size_t text_
 /* Appends to `text` the line that ferry_buffer_describe() returns for a buffer. */
 void ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
                         size_t bytes, size_t *length);
-/* Appends formatted text to `text` as snprintf() does, and adds the untruncated length to
- * `*length`. */
-void ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
-    FERRY_PRINTF(4, 5);
 
 /* Checks an access to a range, as ferryi_buffer_check() does, and a place of a buffer. */
 ferry_status ferryi_place_check(ferry_buffer *buffer, ferry_access access, size_t offset,
@@ -127,10 +123,6 @@ ferry_status ferryi_place_check(ferry_buffer *buffer, ferry_access access, size_
 /* Sets `*out` to the timeline on which the engine copies bytes to and from a place. If the host
  * copies these bytes, sets `*out` to NULL. */
 ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
-/* Sets `*out` to the timeline of a transfer of the buffer, as ferryi_engine_timeline() does. If the
- * stream cannot be opened, the message names the buffer and the call, whose name is `what`. */
-ferry_status ferryi_store_timeline(const ferryi_store *store, int target_place, int source_place,
-                                   const char *what, ferryi_timeline **out);
 /* Waits until no queued work uses the host memory at `place`, because the program is about to
  * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);
@@ -139,20 +131,6 @@ ferry_status ferryi_place_wait(ferryi_store *store, int place);
  * `timeline`. If not, the host waits for the copies, and the caller must order later work on
  * `timeline`. */
 ferry_status ferryi_buffer_bring_back(ferryi_store *store, ferryi_timeline *timeline);
-/* Copies the bytes that are current only at `place` to the place `to`. The caller has locked the
- * range with a claim, so no other access to the range can be open. */
-ferry_status ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place,
-                                   int to, const char *reason);
-/* Finds the first part of the range whose bytes are current at one of `places` and nowhere else.
- * Returns false if there is no such part. */
-FERRYI_REQUIRES(ferryi_store_spin)
-bool ferryi_store_find_only_at(const ferryi_store *store, struct ferryi_range range,
-                               ferryi_places places, struct ferryi_range *out);
-/* Copies a range of the replica at `place` to the new block `fresh`. Records that the copy reads
- * the replica and writes `fresh`. */
-FERRYI_REQUIRES(ferryi_claim_lock)
-ferry_status ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range,
-                                    const char *reason, struct ferryi_place_copy *fresh);
 /* Asks the driver to move the pages of a range of managed memory to a place. The request is queued
  * on `timeline`, whose device moves the pages. Fails with UNSUPPORTED if this device accepts no
  * hints. */

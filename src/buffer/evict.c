@@ -6,9 +6,10 @@
 #include "src/base/callback.h"
 #include "src/base/profile.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/claim.h"
-#include "src/buffer/observe.h"
-#include "src/buffer/pending_calls.h"
+#include "src/move/move.h"
+#include "src/store/claim.h"
+#include "src/store/observe.h"
+#include "src/store/pending_calls.h"
 
 /* If an eviction frees nothing because calls in other threads use the replicas, it is tried again,
  * up to RETRIES times in all. The thread sleeps for MOMENT_NS after each try. All sleeps together
@@ -302,8 +303,8 @@ write_back_and_drop(struct victim *victim)
     /* A pending kernel may still fail, and the bytes that it wrote are then lost. So the eviction
      * waits until all pending kernels have run. */
     ferryi_pending_calls_wait(store);
-    (void)ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, victim->place,
-                                FERRY_PLACE_HOST, "evict");
+    (void)ferryi_move_only_at(store, (struct ferryi_range){0, SIZE_MAX}, victim->place,
+                              FERRY_PLACE_HOST, "evict");
     if (profiled)
         ferryi_profile_end();
 
@@ -468,7 +469,7 @@ move_copy(struct victim *victim)
     ferry_status status =
         ferryi_store_take(store, victim->place, ferryi_claimed_bytes(store), NULL, &fresh);
     if (status == FERRY_OK)
-        status = ferryi_store_copy_over(store, victim->place, held, "compact", &fresh);
+        status = ferryi_move_to_block(store, victim->place, held, "compact", &fresh);
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = &store->copies[victim->place];
@@ -499,3 +500,6 @@ ferryi_relocate(void *user, ferry_pool *pool)
         moved += move_copy(&victim);
     return moved;
 }
+
+const struct ferryi_store_calls ferryi_buffer_calls = {
+    .evict = ferryi_evict, .relocate = ferryi_relocate, .bring_back = ferryi_buffer_bring_back};

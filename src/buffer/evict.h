@@ -25,7 +25,7 @@
  * itself waits in an eviction only if that one began to wait later.
  */
 
-#include "src/stream/shell.h"
+#include "src/store/store.h"
 
 /*
  * Frees replicas in blocks of the pool until `needed` bytes are freed or no more can be freed.
@@ -41,8 +41,7 @@ size_t ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too,
 /* Moves replicas in device memory out of the blocks that a compaction of the pool is emptying. Does
  * not move host replicas, or replicas that a scope, a call or a pin uses. */
 size_t ferryi_relocate(void *user, ferry_pool *pool);
-/* Names the buffers that hold the most memory of the pool, and says why they keep it: open scopes,
- * a call of this thread, or a hold. See holders.c. */
-void ferryi_holders_describe(void *user, ferry_pool *pool, char *text, size_t text_bytes);
+
+extern const struct ferryi_store_calls ferryi_buffer_calls;
 
 #endif

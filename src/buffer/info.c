@@ -229,17 +229,6 @@ ferry_buffer_is_page_locked(ferry_buffer *buffer)
 }
 
 void
-ferryi_text_append(char *text, size_t bytes, size_t *length, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    size_t at = *length < bytes ? *length : bytes;
-    int more = vsnprintf(text ? text + at : NULL, bytes - at, format, arguments);
-    va_end(arguments);
-    *length += more > 0 ? (size_t)more : 0;
-}
-
-void
 ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, char *text,
                    size_t bytes, size_t *length)
 {

@@ -38,7 +38,7 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
         status = ferryi_store_order(store, place, timeline, false);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, prefetch,
-                             ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
+                             ferryi_store_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
                              range.end - range.begin, place ? device : NULL, timeline->native);
     if (status == FERRY_OK)
         status = ferryi_timeline_join(timeline, ferryi_thread_id(), timeline->generation, &on);
@@ -49,42 +49,6 @@ ferryi_managed_prefetch(ferryi_store *store, struct ferryi_range range, int plac
 }
 
 /* -- advice ------------------------------------------------------------------------------------ */
-
-/* Returns the device to which Ferry passes hints about the host's use of managed memory: the first
- * device that accepts hints. Returns NULL if no device does. */
-static ferryi_device *
-managing_device(const ferry_context *context)
-{
-    for (int place = 1; place <= context->place_count; place++)
-        if (context->devices[place]->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY)
-            return context->devices[place];
-    return NULL;
-}
-
-void
-ferryi_managed_unadvise(ferry_context *context, const struct ferryi_place_copy *copy)
-{
-    ferryi_device *device = managing_device(context);
-    void *memory = copy->pointer;
-    size_t bytes = copy->block->requested;
-    if (!device)
-        return;
-    ferry_status status =
-        FERRYI_CALL(device, advise, memory, bytes, FERRY_ADVISE_UNSET_READ_MOSTLY, device);
-    if (status == FERRY_OK)
-        status = FERRYI_CALL(device, advise, memory, bytes, FERRY_ADVISE_UNSET_PREFERRED_LOCATION,
-                             device);
-    for (int place = 0; place <= context->place_count && status == FERRY_OK; place++) {
-        ferryi_device *user = place ? context->devices[place] : NULL;
-        if (!user || (user->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY))
-            status =
-                FERRYI_CALL(device, advise, memory, bytes, FERRY_ADVISE_UNSET_ACCESSED_BY, user);
-    }
-    if (status != FERRY_OK)
-        ferryi_log(&context->log, FERRY_LOG_WARNING,
-                   "withdraw the advice about %zu bytes of managed memory: %s", bytes,
-                   ferry_last_error());
-}
 
 /* Notes that the driver has advice about the buffer's memory. */
 static void
@@ -99,7 +63,7 @@ static ferry_status
 advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int place)
 {
     ferryi_device *device =
-        place ? store->context->devices[place] : managing_device(store->context);
+        place ? store->context->devices[place] : ferryi_store_managing_device(store->context);
     struct ferryi_access claim =
         ferryi_access_of(store, range, FERRY_READ, FERRYI_PLACE_NONE, "advise");
     ferry_status status = check_hints(store, device, "advise");
@@ -112,7 +76,7 @@ advise(ferryi_store *store, struct ferryi_range range, ferry_advice advice, int 
         note_advice(store);
     if (status == FERRY_OK)
         status = FERRYI_CALL(device, advise,
-                             ferryi_access_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
+                             ferryi_store_memory(store, FERRY_PLACE_HOST, range.begin).pointer,
                              range.end - range.begin, (int)advice, place ? device : NULL);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     return status;

@@ -2,14 +2,14 @@
 #include <assert.h>
 #include <string.h>
 
-#include "src/buffer/bring.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
-#include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
-#include "src/buffer/move.h"
-#include "src/buffer/observe.h"
-#include "src/buffer/pending_calls.h"
+#include "src/move/bring.h"
+#include "src/move/move.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
+#include "src/store/observe.h"
+#include "src/store/pending_calls.h"
 #include "src/transfer/engine.h"
 
 /* Public functions for programs that keep raw pointers to replicas. The functions mark, invalidate,
@@ -54,17 +54,6 @@ ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out)
     if (ferryi_store_same_memory(store, place, 0))
         return FERRY_OK;
     return ferryi_store_timeline(store, place, place, "copy", out);
-}
-
-ferry_status
-ferryi_store_timeline(const ferryi_store *store, int target_place, int source_place,
-                      const char *what, ferryi_timeline **out)
-{
-    ferry_status status =
-        ferryi_engine_timeline(store->context->engine, target_place, source_place, out);
-    return status == FERRY_OK ? FERRY_OK
-                              : ferryi_fail_in(status, "%s: open a stream to move buffer \"%s\"",
-                                               what, ferryi_store_name(store));
 }
 
 ferry_status
@@ -198,77 +187,6 @@ fallback_of(ferryi_store *store, int place)
     return devices ? __builtin_ctz(devices) : 1;
 }
 
-bool
-ferryi_store_find_only_at(const ferryi_store *store, struct ferryi_range range,
-                          ferryi_places places, struct ferryi_range *out)
-{
-    size_t end = ferryi_min_size(range.end, store->map.bytes);
-    for (size_t at = range.begin; at < end; at = out->end) {
-        struct ferryi_segment segment = ferryi_valid_map_at(&store->map, at);
-        *out = (struct ferryi_range){at, ferryi_min_size(segment.end, end)};
-        if ((segment.places & places) && !(segment.places & ~places))
-            return true;
-    }
-    return false;
-}
-
-/* Returns whether bytes of the range are current only at `place`. */
-static bool
-has_only_at(ferryi_store *store, struct ferryi_range range, int place)
-{
-    struct ferryi_range part;
-    ferryi_store_lock(store);
-    bool found = ferryi_store_find_only_at(store, range, FERRYI_PLACE_BIT(place), &part);
-    ferryi_store_unlock(store);
-    return found;
-}
-
-ferry_status
-ferryi_buffer_migrate(ferryi_store *store, struct ferryi_range range, int place, int to,
-                      const char *reason)
-{
-    struct ferryi_transfer_job job = {.moves = true};
-    struct ferryi_move move;
-    if (!has_only_at(store, range, place))
-        return FERRY_OK;
-    FERRYI_OR_RETURN(ferryi_store_reserve(store, to, NULL));
-    ferryi_store_name_job(store, &job, reason, SIZE_MAX);
-    ferryi_move_begin(&move, store->context, reason, &job);
-    move.subject = store;
-    move.change = FERRYI_CHANGE_READ;
-    ferry_status status = ferryi_move_add_only_at(&move, store, range, place, to);
-    status = ferryi_move_run(&move, status);
-    ferryi_move_end(&move);
-    return status;
-}
-
-ferry_status
-ferryi_store_copy_over(ferryi_store *store, int place, struct ferryi_range range,
-                       const char *reason, struct ferryi_place_copy *fresh)
-{
-    const int home = ferryi_store_home(store, place);
-    struct ferryi_piece part = {.target = (char *)fresh->pointer + range.begin,
-                                .bytes = range.end - range.begin,
-                                .target_place = (uint8_t)home,
-                                .between = true};
-    ferryi_timeline *timeline;
-    struct ferryi_move move;
-    FERRYI_OR_RETURN(ferryi_store_timeline(store, home, home, reason, &timeline));
-    /* Work of the block's previous owner may still use the new block. The sync point in
-     * fresh->written covers all such work, so the copy waits for this sync point. */
-    FERRYI_OR_RETURN(ferryi_sync_point_wait(&store->context->order, timeline, fresh->written));
-    if (part.bytes == 0)
-        return FERRY_OK;
-    ferryi_part_set_source(&part, store, home, range.begin);
-    ferryi_move_begin(&move, store->context, reason, NULL);
-    move.subject = store;
-    ferry_status status = ferryi_move_run(&move, ferryi_move_add(&move, &part));
-    ferryi_move_end(&move);
-    if (timeline)
-        fresh->written = ferryi_timeline_sync_point(timeline);
-    return status;
-}
-
 /* Fails because the program uses the address of a replica, so the replica cannot be freed. Returns
  * BUSY if a lease uses the address, because a lease can end without an action of this caller.
  * Returns INVALID_STATE for a hold or wrapped memory, because the program itself must end these
@@ -316,7 +234,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     struct ferryi_range range = {claim->begin, claim->end};
     int place = claim->place;
     FERRYI_OR_RETURN(
-        ferryi_buffer_migrate(store, range, place, fallback_of(store, place), claim->reason));
+        ferryi_move_only_at(store, range, place, fallback_of(store, place), claim->reason));
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);
     /* The claim locks the range but does not prevent other threads from adding a pin. So the pins

@@ -5,7 +5,7 @@
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/lease.h"
-#include "src/buffer/place_pool.h"
+#include "src/store/place_pool.h"
 
 /* Functions that return a snapshot of the state of all buffers of a context, as a list and as text.
  */

@@ -3,9 +3,10 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
-#include "src/buffer/claim.h"
 #include "src/buffer/lease.h"
+#include "src/move/move.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
 
 /*
  * Resizes buffers. To lengthen a buffer, first allocates new memory at every place that has current
@@ -29,8 +30,8 @@ copy_for(ferryi_store *store, size_t bytes, size_t kept, ferryi_places places,
         *out_failed = place;
         status = ferryi_store_take(store, place, bytes, NULL, copy);
         if (status == FERRY_OK)
-            status = ferryi_store_copy_over(store, place, (struct ferryi_range){0, kept}, "resize",
-                                            copy);
+            status =
+                ferryi_move_to_block(store, place, (struct ferryi_range){0, kept}, "resize", copy);
     }
     return status;
 }
@@ -102,8 +103,8 @@ give_replica_up(ferryi_store *store, int place)
 {
     FERRYI_KEEP_ERROR(why);
     if (ferryi_store_same_memory(store, place, FERRY_PLACE_HOST) ||
-        ferryi_buffer_migrate(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
-                              "resize") != FERRY_OK)
+        ferryi_move_only_at(store, (struct ferryi_range){0, SIZE_MAX}, place, FERRY_PLACE_HOST,
+                            "resize") != FERRY_OK)
         return false;
     struct ferryi_place_copy gone = {0};
     ferryi_store_lock(store);

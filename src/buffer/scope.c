@@ -3,11 +3,11 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
-#include "src/buffer/claim.h"
-#include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
 #include "src/buffer/scope_hit.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
+#include "src/store/observe.h"
 
 /*
  * Opens and closes scopes. If the range of a scope is current at its place, a fast path, called the

@@ -6,14 +6,6 @@
 
 #include "src/buffer/access.h"
 
-/* Members that the library stores in the public struct ferry_scope. A scope whose words are all 0
- * is closed. Programs may copy and clear a scope, so the library keeps no pointer to it. */
-struct ferryi_scope {
-    ferryi_store *store; /* NULL if the scope is closed */
-    uint64_t id;         /* id of the scope's claim (range lock) while the scope is open */
-    uint32_t slot;       /* slot of the scope's claim in the store's table */
-} __attribute__((may_alias));
-
 FERRY_STATIC_ASSERT(sizeof(struct ferryi_scope) <= sizeof(ferry_scope),
                     "a scope has room for what is kept in it");
 FERRY_STATIC_ASSERT(FERRY_ALIGNOF(struct ferryi_scope) <= FERRY_ALIGNOF(ferry_scope),

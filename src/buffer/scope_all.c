@@ -4,10 +4,10 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
-#include "src/buffer/claim.h"
-#include "src/buffer/observe.h"
 #include "src/buffer/scope.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
+#include "src/store/observe.h"
 
 /* Opens several scopes at once: all of them or none. Ranges that overlap, and are only read, are
  * opened as one range, which is then split. */

@@ -9,8 +9,8 @@
  */
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/claim.h"
 #include "src/buffer/scope.h"
+#include "src/store/claim.h"
 
 /* Returns the buffer's replica at the place of the timeline, as ferryi_store_copy() does. */
 FERRYI_INLINE struct ferryi_place_copy *

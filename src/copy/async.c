@@ -2,9 +2,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/buffer/claim.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
+#include "src/store/claim.h"
 #include "src/stream/event.h"
 
 /* -- any call ---------------------------------------------------------------------------------- */

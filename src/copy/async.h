@@ -7,8 +7,8 @@
  * range is called a claim. */
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/claim_list.h"
 #include "src/buffer/worker.h"
+#include "src/store/claim_list.h"
 
 /* State of an asynchronous call. Each struct of such a call has this struct as its first member. */
 struct ferryi_async {

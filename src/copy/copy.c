@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/claim.h"
-#include "src/buffer/observe.h"
+#include "src/store/claim.h"
+#include "src/store/observe.h"
 #include "src/transfer/engine.h"
 
 /* Copies and fills. The byte ranges that a call uses stay locked until the call ends. The transfer

@@ -9,8 +9,8 @@
  */
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/move.h"
 #include "src/copy/async.h"
+#include "src/move/move.h"
 #include "src/transfer/file_transfer.h"
 
 /* A row: a stretch of bytes that is copied, converted or filled. */

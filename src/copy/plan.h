@@ -10,9 +10,9 @@
  * as they arrive.
  */
 
-#include "src/buffer/move.h"
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
+#include "src/move/move.h"
 
 struct ferryi_plan_options {
     const char *reason; /* name of the operation in traces and messages, such as "copy" */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/file.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/checked.h"
 #include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
+#include "src/store/checked.h"
 
 /* Checks the arguments of one region of ferry_copy(), and translates them into a struct
  * ferryi_region. */

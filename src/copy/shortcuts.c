@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include <ferry/copy.h>
 
-#include "src/buffer/checked.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
+#include "src/store/checked.h"
 
 /* Functions for simple cases of ferry_copy(): copies and fills of one contiguous range. They
  * allocate no memory unless they are asynchronous. */

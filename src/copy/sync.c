@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/buffer/buffer.h"
-#include "src/buffer/claim.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
+#include "src/store/claim.h"
 
 /* Syncs and prefetches. These calls make a range of a buffer current at a place without writing new
  * bytes. */

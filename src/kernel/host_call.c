@@ -5,8 +5,8 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/element.h"
-#include "src/buffer/pending_calls.h"
 #include "src/kernel/launch.h"
+#include "src/store/pending_calls.h"
 
 /*
  * A queued call of a kernel's host function. The call owns copies of everything that the function

@@ -10,8 +10,8 @@
 #include "src/base/hold.h"
 #include "src/base/profile.h"
 #include "src/buffer/buffer.h"
-#include "src/buffer/observe.h"
 #include "src/debug/guard_pages.h"
+#include "src/store/observe.h"
 
 /* -- checks of the arguments, in the order of the parameters, before any bytes move ------------ */
 

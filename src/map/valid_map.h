@@ -28,7 +28,7 @@
 struct ferryi_map_chunk;
 
 /* The spin lock that protects a map. It belongs to the storage of the buffer that owns the map
- * (buffer/store.h). */
+ * (store/store.h). */
 FERRYI_LOCK_CLASS(ferryi_store_spin);
 
 /* The index of a map lists the map's chunks (arrays of segments) in order. It also lists spare

@@ -49,6 +49,8 @@ struct ferry_context {
     ferry_context *next_living, **living;
     void (*disown)(ferry_context **context); /* function that ferryi_shell_disown() calls; set by
                                                 src/context.c */
+    /* functions of the layers above stores (src/store/store.h); set by src/context.c */
+    const struct ferryi_store_calls *store_calls;
 
     /* Options. */
     bool debug; /* whether the context makes the additional checks of src/debug; does not change
@@ -74,7 +76,7 @@ struct ferry_context {
     _Atomic uint32_t last_number; /* highest id that a buffer has received for the trace; used only
                                      if the context is traced */
 
-    /* Pools: src/buffer/place_pool.c. */
+    /* Pools: src/store/place_pool.c. */
     char *allocation_log; /* prefix of the names of the pools' log files; NULL: no log files */
     struct ferryi_pools_mutex pool_mutex;
     FERRYI_GUARDED_BY(ferryi_pools_mutex)
@@ -95,7 +97,7 @@ struct ferry_context {
     /* The list of timed events; see src/stream/event.c. */
     FERRYI_GUARDED_BY(ferryi_event_times_mutex) struct ferry_event *event_times;
 
-    /* The registry of buffers: src/buffer/store.c. */
+    /* The registry of buffers: src/store/store.c. */
     atomic_uint ending_wraps; /* number of buffers that were removed from the context's list of
                                  buffers but are not completely freed yet */
     /* mutex of the list of buffers; locked only while a buffer is created, destroyed or listed */
@@ -117,7 +119,7 @@ struct ferry_context {
     pthread_mutex_t long_locks[FERRYI_LONG_LOCKS];
 
     /* Threads that wait until another thread releases a range lock of a buffer sleep on `park_cond`
-     * with this mutex. See src/buffer/store_lock.c. */
+     * with this mutex. See src/store/store_lock.c. */
     struct ferryi_park_mutex park_mutex;
     ferryi_cond park_cond;
     _Atomic uint64_t park_epoch;

@@ -38,7 +38,7 @@ def program_of(test):
 
 DEFECTS = [
     Defect("resize_undersized_copy", [
-        ("src/buffer/store_copy.c", "fresh->pointer && fresh->block->requested >= store->map.bytes", "fresh->pointer")],
+        ("src/store/store_copy.c", "fresh->pointer && fresh->block->requested >= store->map.bytes", "fresh->pointer")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_changes_length_later", [
         ("src/buffer/resize.c", "    ferryi_valid_map_resize(&store->map, bytes);\n    atomic_store",
@@ -47,14 +47,14 @@ DEFECTS = [
     Defect("resize_beside_pin_or_view", [
         ("src/buffer/resize.c", "const char *why = status == FERRY_OK ? why_not(store) : NULL;", "const char *why = NULL;")]),
     Defect("view_past_end", [
-        ("src/buffer/store.c", "bool fits = end <= store->map.bytes;", "bool fits = end <= SIZE_MAX;")],
+        ("src/store/store_references.c", "bool fits = end <= store->map.bytes;", "bool fits = end <= SIZE_MAX;")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("wrap_ends_beside_its_eviction", [
-        ("src/buffer/store.c", "        ferryi_access_outlast_calls(store);\n", "        ;\n")],
+        ("src/store/store_references.c", "        ferryi_access_outlast_calls(store);\n", "        ;\n")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("pin_of_shared_memory", [
-        ("src/buffer/store_copy.c", "copy->block && !is_pinned_by_a_sharer(store, place)", "copy->block && store->copies[place].pins == 0"),
-        ("src/buffer/store_copy.c", "FERRYI_REQUIRES(ferryi_store_spin)\nstatic bool\nis_pinned_by_a_sharer",
+        ("src/store/store_copy.c", "copy->block && !is_pinned_by_a_sharer(store, place)", "copy->block && store->copies[place].pins == 0"),
+        ("src/store/store_copy.c", "FERRYI_REQUIRES(ferryi_store_spin)\nstatic bool\nis_pinned_by_a_sharer",
          "FERRYI_REQUIRES(ferryi_store_spin)\nstatic __attribute__((unused)) bool\nis_pinned_by_a_sharer")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("give_beside_a_compaction", [
@@ -77,7 +77,7 @@ DEFECTS = [
         ("src/buffer/buffer.h", "count == FERRY_REST &&\n           ferryi_last_error_is_resized();", "count == FERRY_REST;")],
         ["tests/buffer/test_buffer_waits"]),
     Defect("wait_does_not_ask", [
-        ("src/buffer/claim.c", "if (!access->timeline &&\n        ferryi_pending_calls_are_at", "if (false &&\n        ferryi_pending_calls_are_at")],
+        ("src/store/claim.c", "if (!access->timeline &&\n        ferryi_pending_calls_are_at", "if (false &&\n        ferryi_pending_calls_are_at")],
         ["tests/buffer/test_buffer_waits"]),
     Defect("scope_wait_does_not_ask", [
         ("src/buffer/scope.c", "return matter ? ferryi_access_check_kernels(&bytes) : FERRY_OK;",
@@ -91,12 +91,12 @@ DEFECTS = [
         ("src/buffer/info.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);", "size_t end = range.end;")],
         ["tests/buffer/test_buffer_interleavings"]),
     Defect("resize_snapshot_move", [
-        ("src/buffer/place.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);\n    for (size_t at = range.begin; at < end; at = out->end)",
+        ("src/store/store_map.c", "size_t end = ferryi_min_size(range.end, store->map.bytes);\n    for (size_t at = range.begin; at < end; at = out->end)",
          "size_t end = range.end;\n    for (size_t at = range.begin; at < end; at = out->end)")]),
     Defect("evict_reads_length_early", [
         ("src/buffer/place.c", "{.store = store, .whole = true, .access = FERRYI_ACCESS_DROP,", "{.store = store, .end = store->map.bytes, .access = FERRYI_ACCESS_DROP,")]),
     Defect("kernel_failure_resize", [
-        ("src/buffer/store_map.c", "end = ferryi_min_size(range.end, store->map.bytes);\n    char *old", "end = range.end;\n    char *old")],
+        ("src/store/store_loss.c", "end = ferryi_min_size(range.end, store->map.bytes);\n    char *old", "end = range.end;\n    char *old")],
         ["tests/buffer/test_buffer_pending_calls"]),
     Defect("failed_open_commits", [
         ("src/buffer/access.c", "    if (status == FERRY_OK && !is_hit) {\n        status = ferryi_bring_run(&bringing);\n",
@@ -107,11 +107,11 @@ DEFECTS = [
         ("src/map/coherence.c", "int holder = lowest_from(places & same, 0);", "int holder = lowest_from(places & same & 0, 0);")],
         ["tests/unit/test_coherence"]),
     Defect("evict_under_write", [
-        ("src/buffer/claim.c", "bool needed = ferryi_claim_writes(claim->access) &&", "bool needed = false && ferryi_claim_writes(claim->access) &&")]),
+        ("src/store/claim.c", "bool needed = ferryi_claim_writes(claim->access) &&", "bool needed = false && ferryi_claim_writes(claim->access) &&")]),
     Defect("read_only_wrap_written", [
         ("src/buffer/place.c", "if (is_read_only)", "if (false && is_read_only)")]),
     Defect("stale_scope_copy", [
-        ("src/buffer/store.c", "store->next_id = context->last_id;", "store->next_id = 0;")],
+        ("src/store/store.c", "store->next_id = context->last_id;", "store->next_id = 0;")],
         ["tests/buffer/test_buffer_together", "tests/buffer/test_buffer_scopes"]),
     Defect("abandon_never_written", [
         ("src/map/coherence.c", "return places == 0 ? FERRYI_ZEROS | bit : places | bit;", "return places | bit;")],
@@ -132,7 +132,7 @@ DEFECTS = [
          "               || claim->thread != ferryi_thread_id() || ferryi_callback_thread.context || own;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_evict"]),
     Defect("queued_launches_stay", [
-        ("src/buffer/pending_calls.c", "while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending",
+        ("src/store/pending_calls.c", "while (pending_calls->count > 0 && (!entry_at(pending_calls, 0)->pending",
          "while (false && (!entry_at(pending_calls, 0)->pending")],
         ["tests/unit/test_launch"]),
     Defect("wrap_alignment_waste", [

@@ -2,7 +2,7 @@
 /* Runs scenarios, each of which makes a few calls on two buffers. Makes each device call and each
  * allocation of a scenario fail once. After the failure, no data may be lost or wrong, nothing may
  * leak, and a second attempt must succeed. */
-#include "src/buffer/place_pool.h"
+#include "src/store/place_pool.h"
 #include "tests/buffer/files.h"
 #include "tests/buffer/work.h"
 

@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
-#include "src/buffer/bring.h"
+#include "src/move/bring.h"
 
 enum { COUNT = 1000, MANY = 100 };
 

@@ -4,7 +4,7 @@
 #include "tests/buffer/meeting.h"
 
 #include "src/buffer/buffer.h"
-#include "src/buffer/pending_calls.h"
+#include "src/store/pending_calls.h"
 #include "tests/support/copies.h"
 
 enum { COUNT = 1000 };

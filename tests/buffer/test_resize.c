@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "src/buffer/store.h"
+#include "src/store/store.h"
 #include "tests/support/copies.h"
 
 enum { SHORT = 64, LONG = 50000, BYTES = LONG * 4, ROUND_NS = 60000000 };

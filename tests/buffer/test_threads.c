@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "src/buffer/store.h"
+#include "src/store/store.h"
 #include "tests/support/copies.h"
 
 enum { THREADS = 4, READERS = 10, COUNT = 64 << 10 };

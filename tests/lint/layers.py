@@ -13,7 +13,7 @@ from tap import Tap
 
 # Folders of src/ from the bottom layer to the top layer. A folder may include private headers of folders to its left.
 # Files directly in src/ belong to the context.
-ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "buffer", "copy", "kernel", "exchange", "context")
+ORDER = ("base", "debug", "device", "stream", "pool", "map", "transfer", "convert", "store", "move", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
 WHERE_THERE_IS_ONE = {"src/debug/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers
 REGISTRY = {"src/device/devices.c", "src/device/device.h"}
@@ -34,7 +34,7 @@ KIND_NAME = re.compile(r'"(cuda|hip|opencl|emulated)"')
 
 # What moves bytes, and the one file above the engine that calls it.
 MOVES = re.compile(r"\b(ferryi_engine_(?:copy|fill)\w*|ferryi_staged_copy|ferryi_host_side_run)\(")
-MOVER = "src/buffer/move.c"
+MOVER = "src/move/move.c"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 

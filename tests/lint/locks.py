@@ -18,7 +18,7 @@ HEADER = "src/base/lock_class.h"
 
 # Declarations that each code snippet needs. A statement replaces `{}` in the snippet.
 POOL = '#include "src/pool/slab.h"\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane);\nuint64_t f(ferry_pool *pool, ferryi_timeline *lane) {{ (void)lane; {} }}\n'
-STORE = '#include "src/buffer/store.h"\nsize_t f(ferryi_store *store);\nsize_t f(ferryi_store *store) {{ {} }}\n'
+STORE = '#include "src/store/store.h"\nsize_t f(ferryi_store *store);\nsize_t f(ferryi_store *store) {{ {} }}\n'
 
 LOCK, UNLOCK = "ferryi_mutex_lock(&pool->mutex);", "ferryi_mutex_unlock(&pool->mutex);"
 STORE_LOCK, STORE_UNLOCK = "ferryi_store_lock(store);", "ferryi_store_unlock(store);"

@@ -3,11 +3,11 @@
  * The life of a store and of its block: handles and views, scopes that outlive them, work in flight, eviction, and the next buffer that gets
  * the block.
  *
- *   retain, release        src/buffer/store.c  ferryi_store_retain(), ferryi_store_release()
- *   open, close            src/buffer/claim.c  try_claim(); access.c: close_at(), its `last`
- *   free_store             src/buffer/store.c  ferryi_store_free(), release_copies(); store_copy.c: ferryi_store_give_back()
+ *   retain, release        src/store/store_references.c  ferryi_store_retain(), ferryi_store_release()
+ *   open, close            src/store/claim.c  try_claim(); access.c: ferryi_access_close(), its `last`
+ *   free_store             src/store/store.c  ferryi_store_free(), release_copies(); store_copy.c: ferryi_store_give_back()
  *   list                   src/context.c       the context's list of stores, under its mutex
- *   ender                  src/context.c       take_store(); store.c: ferryi_store_retain_living()
+ *   ender                  src/context.c       take_store(); store_references.c: ferryi_store_retain_living()
  *   evictor                src/buffer/evict.c  find(), consider(), write_back_and_drop()
  *   give, take             src/pool            ferryi_pool_give() with a sync point, ferryi_pool_take() ordering the timeline after it
  *

@@ -9,9 +9,9 @@
  *   note_joined                  src/stream/timeline.c         note_joined(): streams without a number, such as per-thread ones
  *   retire, recycle              src/stream/timeline_end.c     ferryi_timeline_retire()
  *                                src/stream/timeline.c         is_free(), timeline_set_up()
- *   order                        src/buffer/store_order.c  ferryi_store_order()
- *   note                         src/buffer/store_order.c  ferryi_store_note_read(), ferryi_store_note_write(); access.c: ferryi_access_note_use()
- *   claim                        src/buffer/claim.c        ferryi_claim_conflict(); the rest of it is protocol.pml's
+ *   order                        src/store/store_order.c  ferryi_store_order()
+ *   note                         src/store/store_order.c  ferryi_store_note_read(), ferryi_store_note_write(); access.c: ferryi_access_note_use()
+ *   claim                        src/store/claim.c        ferryi_claim_conflict(); the rest of it is protocol.pml's
  *
  * Timelines 1 and 2 are the user's streams, 3 is the join timeline, 4 a stream without a number; 0 is the host. A use queued on a
  * stream runs when the device likes;

@@ -3,11 +3,11 @@
  * Claims, map and moves of one store of two bytes, at the host (place 0) and one device (place 1): who may use what when, what is moved
  * before, and what counts after. Time on the device is left out (order.pml): what is queued is done.
  *
- *   lock, unlock, wake, park   src/buffer/store.h  ferryi_store_lock(); store_lock.c: ferryi_store_unlock_waking(), ferryi_store_unlock_and_park()
- *   try_claim, conflict        src/buffer/claim.c       try_claim(), ferryi_claim_conflict(); ferryi_claim_rely(), ferryi_claim_end_relied()
+ *   lock, unlock, wake, park   src/store/store.h  ferryi_store_lock(); store_lock.c: ferryi_store_unlock_waking(), ferryi_store_unlock_and_park()
+ *   try_claim, conflict        src/store/claim.c       try_claim(), ferryi_claim_conflict(); claim_rely.c: ferryi_claim_rely(), ferryi_claim_end_relied()
  *   open_hit                   src/buffer/scope.c       open_read_hit(); scope_hit.h: ferryi_scope_open_read(), ferryi_scope_open_locked()
  *   prepare, bring             src/buffer/access.c      prepare_one(); bring.c: ferryi_bring_run(); move.c: ferryi_move_run(); access.c: open_scope()
- *   close                      src/buffer/access.c      close_at(); scope_hit.h: ferryi_scope_close_read(), ferryi_scope_close_write()
+ *   close                      src/buffer/access.c      ferryi_access_close(); scope_hit.h: ferryi_scope_close_read(), ferryi_scope_close_write()
  *   evict                      src/buffer/evict.c       consider(), write_back_and_drop(), forget()
  *   map                        src/map/coherence.c          ferryi_coherence_change(); by byte, what ./dev prove proves of windows
  *

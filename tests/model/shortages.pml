@@ -3,9 +3,9 @@
  * Threads that are short of memory at the same time. Each holds the bytes of its call while it evicts, and while its on_shortage
  * callback wants the bytes of another thread.
  *
- *   take, release             src/buffer/claim.c      try_claim(), ferryi_claim_outlast(); store_lock.c: ferryi_store_unlock_and_park()
+ *   take, release             src/store/claim.c      try_claim(), ferryi_claim_outlast(); store_lock.c: ferryi_store_unlock_and_park()
  *   STILL, in_callback, behind  src/base/blocked.c   is_blocked(), and the list of threads
- *   take_in_callback          src/buffer/claim.c      wait_for_call(), ferryi_claim_outlast()
+ *   take_in_callback          src/store/claim.c      wait_for_call(), ferryi_claim_outlast()
  *   evict                     src/buffer/evict.c      consider(): a buffer in use is passed over
  *   short                     src/pool/shortage.c     ferryi_pool_overcome_shortage(), ask_program()
  *

@@ -4,9 +4,9 @@
  * other copy, and unwritten zeros. Two bytes at two places; claims are waited for as protocol.pml has it.
  *
  *   join, forget, commit   src/map/coherence.c      ferryi_coherence_change()
- *   bring                  src/buffer/bring.c   ferryi_bring_run(); claim.c: ferryi_claim_uncovered()
- *   rely, hold             src/buffer/claim.c   ferryi_claim_rely(), ferryi_claim_end_relied(); access.c: ferryi_access_prepare(), open_scope()
- *   abandon                src/buffer/scope.c   close_how(); claim.c: ferryi_claim_relying()
+ *   bring                  src/move/bring.c   ferryi_bring_run(); claim_rely.c: ferryi_claim_uncovered()
+ *   rely, hold             src/store/claim_rely.c   ferryi_claim_rely(), ferryi_claim_end_relied(); access.c: ferryi_access_prepare(), open_scope()
+ *   abandon                src/buffer/scope.c   close_how(); claim_rely.c: ferryi_claim_relying()
  *   drop                   src/buffer/place.c   drop(); claim.c: takes_last_old_value()
  *
  * Byte 0 was written by the host, or not at all, and then perhaps read at the host. Thread `writer` writes it at the device. Thread `opener` opens

@@ -133,7 +133,7 @@ assert_processors(const char *list, const char *expected)
     assert_int_equal(known, expected != NULL);
     if (!known)
         return;
-    for (size_t i = 0; i < CPU_SETSIZE; i++)
+    for (size_t i = 0; i < 8 * sizeof(processors); i++)
         if (CPU_ISSET(i, &processors))
             snprintf(text + strlen(text), sizeof(text) - strlen(text), "%zu ", i);
     assert_string_equal(text, expected);

@@ -186,6 +186,9 @@ test_choices(void **state)
         /* If no other NVRTC is installed, the driver's error is returned. */
         {NEW, 90, {13}, 0, NULL, "9.1", REFUSED},
     };
+#ifndef __GLIBC__
+    skip(); /* another C library does not find a library by its name that was loaded by its path */
+#endif
     for (size_t i = 0; i < sizeof(choices) / sizeof(choices[0]); i++) {
         int result;
         pid_t child = fork();

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/move/move_inside.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The parts of a move, and its buffers. */
+
+void
+ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *reason,
+                  struct ferryi_transfer_job *job)
+{
+    move->context = context;
+    move->reason = reason;
+    move->subject = NULL;
+    move->layout = FERRYI_LAYOUT_ANY;
+    move->change = FERRYI_CHANGE_OVERWRITE;
+    move->covers = move->seen = false;
+    move->written = 0;
+    move->stream = NULL;
+    move->host_side = (struct ferryi_host_side){0};
+    move->value = "";
+    move->value_bytes = 1;
+    move->job = job;
+    move->cut = false;
+    move->timelines = 0;
+    move->parts = move->few_parts;
+    move->stores = move->few_stores;
+    move->count = move->store_count = 0;
+    move->room = FERRYI_MOVE_FEW;
+    move->store_room = sizeof(move->few_stores) / sizeof(move->few_stores[0]);
+}
+
+void
+ferryi_move_end(struct ferryi_move *move)
+{
+    for (size_t i = 0; i < move->store_count; i++)
+        if (move->stores[i].crossed > 0)
+            ferryi_store_count_transfer(move->stores[i].store, move->stores[i].crossed);
+    if (move->parts != move->few_parts)
+        free(move->parts);
+    if (move->stores != move->few_stores)
+        free(move->stores);
+}
+
+/* Makes room for one more item in a list, whose first items are in an array of the move. */
+static ferry_status
+make_room(void **items, size_t *room, size_t count, size_t bytes, const void *few)
+{
+    if (count < *room)
+        return FERRY_OK;
+    void *more = realloc(*items == few ? NULL : *items, 2 * *room * bytes);
+    if (!more)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu parts",
+                           2 * *room);
+    if (*items == few)
+        memcpy(more, few, count * bytes);
+    *items = more;
+    *room *= 2;
+    return FERRY_OK;
+}
+
+size_t
+ferryi_move_find_store(const struct ferryi_move *move, const ferryi_store *store)
+{
+    size_t low = 0, high = move->store_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if ((uintptr_t)move->stores[middle].store < (uintptr_t)store)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Adds a buffer to the list of those whose bytes are counted, if it is not in the list. */
+static ferry_status
+add_store(struct ferryi_move *move, const void *owner)
+{
+    ferryi_store *store = ferryi_part_store(owner);
+    size_t at = store ? ferryi_move_find_store(move, store) : 0;
+    if (!store || (at < move->store_count && move->stores[at].store == store))
+        return FERRY_OK;
+    void *stores = move->stores;
+    FERRYI_OR_RETURN(make_room(&stores, &move->store_room, move->store_count, sizeof(*move->stores),
+                               move->few_stores));
+    move->stores = stores;
+    memmove(&move->stores[at + 1], &move->stores[at],
+            (move->store_count - at) * sizeof(*move->stores));
+    move->stores[at] = (struct ferryi_moved_store){.store = store};
+    move->store_count++;
+    return FERRY_OK;
+}
+
+static ferry_status
+add_stores_of(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    FERRYI_OR_RETURN(add_store(move, part->source_owner));
+    FERRYI_OR_RETURN(add_store(move, part->target_owner));
+    return add_store(move, ferryi_part_buffer(move, part));
+}
+
+/* Adds the buffers of the part that is added next. A move with a single part needs no list, so
+ * those of the first part are added with the second one. */
+static ferry_status
+add_stores(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    if (move->count == 0)
+        return FERRY_OK;
+    if (move->count == 1)
+        FERRYI_OR_RETURN(add_stores_of(move, move->parts));
+    return add_stores_of(move, part);
+}
+
+/* Returns whether the part `next` continues the part `last` in both the source and the target, and
+ * has the same properties. */
+static bool
+continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
+{
+    return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
+           last->target_place == next->target_place && last->source_place == next->source_place &&
+           last->note == next->note && last->zeros == next->zeros && last->pinned == next->pinned &&
+           last->unit == next->unit && last->between == next->between &&
+           (uintptr_t)last->target + last->bytes == (uintptr_t)next->target &&
+           (last->zeros || (uintptr_t)last->source + last->bytes == (uintptr_t)next->source);
+}
+
+ferry_status
+ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
+{
+    assert(part->bytes > 0);
+    struct ferryi_piece *last = move->count > 0 ? &move->parts[move->count - 1] : NULL;
+    if (last && !move->host_side.transform && continues(last, part)) {
+        last->bytes += part->bytes;
+        return FERRY_OK;
+    }
+    void *parts = move->parts;
+    FERRYI_OR_RETURN(
+        make_room(&parts, &move->room, move->count, sizeof(*move->parts), move->few_parts));
+    move->parts = parts;
+    FERRYI_OR_RETURN(add_stores(move, part));
+    if (part->target_owner && !move->covers)
+        FERRYI_OR_RETURN(ferryi_store_reserve_changes(ferryi_part_store(part->target_owner), 1));
+    move->parts[move->count++] = *part;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_group_each_store(const struct ferryi_group *group,
+                        ferry_status (*visit)(const struct ferryi_group *group, ferryi_store *store,
+                                              bool is_target))
+{
+    const void *source = NULL, *target = NULL;
+    ferry_status status = FERRY_OK;
+    for (size_t i = 0; i < group->count && status == FERRY_OK; i++) {
+        const struct ferryi_piece *part = &group->parts[i];
+        if (part->source_owner && part->source_owner != source)
+            status = visit(group, ferryi_part_store(part->source_owner), false);
+        if (status == FERRY_OK && part->target_owner && part->target_owner != target)
+            status = visit(group, ferryi_part_store(part->target_owner), true);
+        source = part->source_owner;
+        target = part->target_owner;
+    }
+    return status;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/store/store.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/base/callback.h"
+#include "src/base/sanitizer.h"
+#include "src/debug/debug.h"
+#include "src/store/checked.h"
+#include "src/store/claim.h"
+#include "src/store/lease_list.h"
+#include "src/store/observe.h"
+#include "src/store/pending_calls.h"
+
+/* Whether freed stores are cached for reuse. A store is the storage of one buffer. A cached store
+ * keeps its table of range locks, the memory of its valid map and its reference to the context. So
+ * a new temporary buffer allocates only the memory of its replicas. The address sanitizer needs
+ * real frees to find uses after free, so stores are not cached when it is enabled. */
+#define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
+#define SPARE_STORES 32
+#define SPARE_CLAIMS 64 /* a store with a larger table of range locks is not cached for reuse */
+
+static void
+free_memory(ferryi_store *store)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    ferryi_valid_map_clear(&store->map);
+    free(store->claims);
+    free(store);
+}
+
+/* Zeroes a store (the storage of a buffer) but keeps its allocations. The store's replicas and
+ * rarely used members were zeroed before the store was cached for reuse. */
+static void
+clean(ferryi_store *store)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    struct ferryi_claim *claims = store->claims;
+    uint32_t capacity = store->claim_capacity;
+    ferryi_valid_map map = store->map;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    memset(store, 0, sizeof(*store));
+    atomic_init(&store->cold, cold);
+    store->claims = claims;
+    store->claim_capacity = capacity;
+    store->map = map;
+}
+
+static void
+free_cold(struct ferryi_store_cold *cold)
+{
+    if (!cold)
+        return;
+    free(cold->name);
+    free(cold->lost_text);
+    free(cold);
+}
+
+static ferry_status
+make_name(const char *name, struct ferryi_store_cold **out)
+{
+    struct ferryi_store_cold *cold = calloc(1, sizeof(*cold));
+    if (cold && (cold->name = strdup(name))) {
+        ferryi_text_make_line(cold->name);
+        *out = cold;
+        return FERRY_OK;
+    }
+    free(cold);
+    return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create buffer \"%s\": no memory for its name",
+                       name);
+}
+
+/* Adds a new store (the storage of a buffer) to the context's list. The store has no handle and no
+ * replica yet. */
+FERRYI_REQUIRES(ferryi_stores_mutex)
+static void
+list(ferry_context *context, ferryi_store *store)
+{
+    store->next = context->stores;
+    *(store->next ? &store->next->prev : &context->oldest_store) = store;
+    context->stores = store;
+    context->store_count++;
+}
+
+FERRYI_REQUIRES(ferryi_stores_mutex)
+static void
+begin(ferryi_store *store, ferry_context *context, size_t bytes,
+      const ferry_buffer_options *options)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    ferryi_valid_map_reuse(&store->map, bytes);
+    store->context = context;
+    store->next_id = context->last_id;
+    store->visited = (uint32_t)store->next_id;
+    atomic_init(&store->word, context->store_word);
+    store->references = 1;
+    store->memory = (uint8_t)options->memory;
+    store->align_shift = options->align ? (uint8_t)__builtin_ctzll(options->align) : 8;
+    store->scrub = options->scrub;
+    store->zero_on_release = options->zero_on_release;
+    store->borrowed_place = FERRYI_PLACE_NONE;
+    store->shared = options->memory == FERRY_MEMORY_MANAGED ? UINT32_MAX : (context->coherent | 1u);
+}
+
+/* Returns a cached store, or allocates one. */
+static ferryi_store *
+obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
+       struct ferryi_store_cold *cold)
+{
+    ferryi_mutex_lock(&context->store_mutex);
+    ferryi_store *store = context->spare_stores;
+    if (store) {
+        context->spare_stores = store->next;
+        context->spare_store_count--;
+        clean(store);
+    } else {
+        store = calloc(1, sizeof(*store) + (size_t)(context->place_count + 1) *
+                                               sizeof(struct ferryi_place_copy));
+        if (store)
+            ferryi_shell_retain(context);
+    }
+    if (store) {
+        begin(store, context, bytes, options);
+        if (cold) {
+            free_cold(ferryi_store_cold_of(store));
+            atomic_init(&store->cold, cold);
+        }
+        if (listed)
+            list(context, store);
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+    return store;
+}
+
+ferry_status
+ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_options *options,
+                    bool listed, ferryi_store **out)
+{
+    static const ferry_buffer_options defaults;
+    if (!options)
+        options = &defaults;
+    struct ferryi_store_cold *cold = NULL;
+    if (options->name)
+        FERRYI_OR_RETURN(make_name(options->name, &cold));
+    ferryi_store *store = obtain(context, bytes, options, listed, cold);
+    if (!store) {
+        free_cold(cold);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
+                           "create a buffer: no memory for its description");
+    }
+    if (context->trace)
+        ferryi_observe_buffer(store, bytes);
+    *out = store;
+    return FERRY_OK;
+}
+
+ferry_buffer *
+ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count)
+{
+    ferry_buffer *buffer = &store->first;
+    buffer->identity = interned->identity;
+    buffer->element = interned;
+    buffer->element_bytes = (uint32_t)interned->bytes;
+    atomic_init(&buffer->count, count);
+    buffer->store = store;
+    if (interned->align > ferryi_store_align(store))
+        store->align_shift = (uint8_t)__builtin_ctzll(interned->align);
+    atomic_store_explicit(&buffer->owners,
+                          FERRYI_HANDLE_OWNER | (store->read_only ? FERRYI_HANDLE_READ_ONLY : 0),
+                          memory_order_release);
+    atomic_store_explicit(&store->site, ferryi_shell_site(store->context, FERRYI_SITE_UNKNOWN),
+                          memory_order_release);
+    return buffer;
+}
+
+void
+ferryi_store_unlist(ferryi_store *store)
+{
+    ferry_context *context = store->context;
+    if (!store->prev && context->stores != store)
+        return;
+    *(store->prev ? &store->prev->next : &context->stores) = store->next;
+    *(store->next ? &store->next->prev : &context->oldest_store) = store->prev;
+    if (context->hand == store)
+        context->hand = store->prev;
+    context->store_count--;
+    store->next = store->prev = NULL;
+}
+
+static void
+call_on_release(const ferryi_store *store, void *memory)
+{
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (!cold || !cold->on_release)
+        return;
+    void (*on_release)(void *memory, void *user) = cold->on_release;
+    cold->on_release = NULL;
+    struct ferryi_callback running;
+    struct ferryi_kept_error kept;
+    ferryi_last_error_keep(&kept);
+    ferryi_callback_enter(&running, FERRYI_CALLBACK_WORKING, "on_release");
+    running.in_any_call = true;
+    running.context = store->context;
+    on_release(memory, cold->on_release_user);
+    ferryi_callback_leave(&running);
+    ferryi_last_error_restore(&kept);
+}
+
+/* Returns the timeline that must wait for the last uses of wrapped memory, or NULL if the host must
+ * wait. */
+static ferryi_timeline *
+release_timeline(const ferryi_store *store)
+{
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return cold && cold->release_on ? cold->release_on->timeline : NULL;
+}
+
+static ferry_status
+wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferryi_place_copy *copy)
+{
+    ferry_status status = ferryi_sync_point_wait(order, timeline, copy->written);
+    return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, copy->readers) : status;
+}
+
+/* Notifies the owner of borrowed memory that all uses of the memory are complete, or that the
+ * owner's stream waits for them. If the stream cannot wait, the host waits before the notification.
+ */
+static void
+release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
+{
+    void *memory = copy->pointer;
+    ferryi_order *order = &store->context->order;
+    ferryi_timeline *timeline = release_timeline(store);
+    if (!ferryi_store_is_dead(store) &&
+        !(timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) &&
+        wait_for_uses(order, NULL, copy) != FERRY_OK)
+        ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s",
+                   ferryi_store_name(store), ferry_last_error());
+    call_on_release(store, memory);
+}
+
+/* Takes a replica out of the buffer. The lock is needed although no handle is left: a call that
+ * runs out of memory, or looks for memory to evict, walks the context's list of buffers. */
+static struct ferryi_place_copy
+detach_copy(ferryi_store *store, int place)
+{
+    ferryi_store_lock(store);
+    struct ferryi_place_copy copy = store->copies[place];
+    memset(&store->copies[place], 0, sizeof(copy));
+    ferryi_store_unlock(store);
+    return copy;
+}
+
+static void
+release_copies(ferryi_store *store)
+{
+    for (int place = 0; place <= store->context->place_count; place++) {
+        struct ferryi_place_copy copy = detach_copy(store, place);
+        if (copy.block) {
+            ferryi_checked_gone(store->context, copy.pointer, "was destroyed");
+            ferryi_store_give_back(store->context, &copy);
+        } else if (copy.pointer) {
+            release_borrowed(store, &copy);
+        }
+    }
+    /* Wrapped memory of zero bytes may have the address NULL. The loop above skips such memory, so
+     * its owner is notified here. */
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold && cold->on_release)
+        release_borrowed(store, &(struct ferryi_place_copy){0});
+    if (cold && cold->release_on) {
+        ferryi_stream_release(cold->release_on);
+        cold->release_on = NULL;
+    }
+}
+
+/* Ends the use of wrapped memory: copies newer bytes back to this memory, just as
+ * ferry_buffer_unwrap() does. A failure is logged, because no caller could receive it. */
+static void
+end_wrap(ferryi_store *store)
+{
+    if (store->borrowed_place == FERRYI_PLACE_NONE || ferryi_store_is_dead(store))
+        return;
+    ferryi_timeline *timeline = release_timeline(store);
+    if (!(timeline && store->context->store_calls->bring_back(store, timeline) == FERRY_OK) &&
+        store->context->store_calls->bring_back(store, NULL) != FERRY_OK)
+        ferryi_log(
+            &store->context->log, FERRY_LOG_ERROR,
+            "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
+            ferryi_store_name(store), ferry_last_error());
+}
+
+/* Removes a buffer from the context's list. Called before the buffer's on_release callback runs, so
+ * that no other thread finds the buffer while the callback runs. */
+static void
+unlist_wrap(ferry_context *context, ferryi_store *store)
+{
+    ferryi_mutex_lock(&context->store_mutex);
+    ferryi_store_unlist(store);
+    ferryi_mutex_unlock(&context->store_mutex);
+}
+
+/* Returns whether the struct of rarely used members contains nothing except counters, or does not
+ * exist. No other thread can then be reading the struct. */
+static bool
+is_spare(const struct ferryi_store_cold *cold)
+{
+    return !cold || (!cold->name && !cold->lost_text && !atomic_load(&cold->pending_calls) &&
+                     atomic_load(&cold->number) == 0);
+}
+
+/* Removes a store (the storage of a buffer) from the context's list. Then puts it into the cache of
+ * freed stores, and returns true. Returns false if the cache is full, or if another thread may
+ * still be reading the store's name. */
+static bool
+retire(ferry_context *context, ferryi_store *store)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    ferryi_mutex_lock(&context->store_mutex);
+    ferryi_store_unlist(store);
+    context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) &&
+                context->spare_store_count < SPARE_STORES &&
+                store->claim_capacity <= SPARE_CLAIMS && is_spare(cold);
+    if (kept) {
+        if (cold)
+            memset(cold, 0, sizeof(*cold));
+        store->next = context->spare_stores;
+        context->spare_stores = store;
+        context->spare_store_count++;
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+    return kept;
+}
+
+static void
+free_header(void *header)
+{
+    ferryi_store *store = header;
+    ferry_context *context = store->context;
+    free_cold(ferryi_store_cold_of(store));
+    free_memory(store);
+    ferryi_shell_release(context);
+}
+
+void
+ferryi_store_free(ferryi_store *store)
+{
+    ferry_context *context = store->context;
+    if (context->inherited)
+        return;
+    if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED) {
+        /* The function end_wrap() adds a claim (range lock) and removes it. While
+         * FERRYI_STORE_DOOMED is set, removing that claim would free the buffer's storage a second
+         * time. So the bit is cleared first. */
+        ferryi_store_lock(store);
+        atomic_fetch_and_explicit(&store->word, ~(uint64_t)FERRYI_STORE_DOOMED,
+                                  memory_order_relaxed);
+        ferryi_store_unlock(store);
+    }
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    bool calls_program = cold && cold->on_release;
+    if (calls_program) {
+        ferryi_shell_retain(context);
+        atomic_fetch_add(&context->ending_wraps, 1);
+        unlist_wrap(context, store);
+    }
+    end_wrap(store);
+    ferryi_pending_calls_cut(store);
+    release_copies(store);
+    if (!retire(context, store)) {
+        /* The quarantined storage keeps the buffer's name. So a use of the destroyed handle can be
+         * reported by name. */
+        store->first.identity = context->debug ? FERRYI_BUFFER_GONE : FERRYI_BUFFER_FREED;
+        ferryi_quarantine_free(context->debug, store, free_header);
+    }
+    if (calls_program) {
+        atomic_fetch_sub(&context->ending_wraps, 1);
+        ferryi_shell_release(context);
+    }
+}
+
+void
+ferryi_stores_clear(ferry_context *context)
+{
+    ferryi_mutex_lock(&context->store_mutex);
+    ferryi_store *spare = context->spare_stores;
+    context->spare_stores = NULL;
+    ferryi_mutex_unlock(&context->store_mutex);
+    ferryi_mutex_is_needless(&context->store_mutex); /* the stores are in no list */
+    while (spare) {
+        ferryi_store *next = spare->next;
+        free_cold(ferryi_store_cold_of(spare));
+        free_memory(spare);
+        ferryi_shell_release(context);
+        spare = next;
+    }
+}
+
+void
+ferryi_store_kill(ferryi_store *store)
+{
+    end_wrap(store);
+    release_copies(store);
+    ferryi_store_lock(store);
+    store->exists = 0;
+    /* Timelines are freed with the context, so the claims (range locks) must not refer to them. A
+     * scope that is closed after this point records no use. */
+    for (uint32_t slot = 0; slot < store->claim_high; slot++)
+        store->claims[slot].timeline = NULL;
+    atomic_fetch_or(&store->word, FERRYI_STORE_DEAD);
+    ferryi_store_unlock(store);
+}
+
+void
+ferryi_store_after_fork(ferryi_store *store)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    /* Members that another thread may have been changing at the fork are not freed. They are
+     * cleared, so the buffer becomes empty and its lock is free. */
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold) {
+        atomic_store(&cold->pending_calls, NULL);
+        cold->lost_text = NULL;
+        cold->leases = NULL;
+        cold->lease_count = 0;
+    }
+    store->claims = NULL;
+    store->claim_count = store->claim_high = store->claim_capacity = store->write_claims = 0;
+    store->exists = 0;
+    store->crowded = false;
+    memset(store->copies, 0, (size_t)(store->context->place_count + 1) * sizeof(store->copies[0]));
+    ferryi_valid_map_init(&store->map, store->map.bytes, 0);
+    atomic_store(&store->word, FERRYI_STORE_DEAD);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/store/store.h"
+
+bool
+ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses)
+{
+    uint64_t users = uses->readers;
+    if (uses->written)
+        users |= UINT64_C(1) << ferryi_sync_point_number(uses->written);
+    for (; users; users &= users - 1)
+        if (!order->timelines[__builtin_ctzll(users)]->internal)
+            return true;
+    return false;
+}
+
+bool
+ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
+                        const struct ferryi_uses *uses)
+{
+    return ferryi_sync_point_is_ordered(order, timeline, uses->written) &&
+           ferryi_timelines_are_ordered(order, timeline, uses->readers);
+}
+
+ferry_status
+ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline, const struct ferryi_uses *uses,
+                 uint64_t *out_lost)
+{
+    ferry_status status = ferryi_sync_point_wait(order, timeline, uses->written);
+    for (uint64_t readers = uses->readers; readers && status == FERRY_OK; readers &= readers - 1) {
+        uint64_t reader = readers & -readers;
+        status = ferryi_timelines_wait(order, timeline, reader);
+        /* A lost device no longer reads. */
+        if (status == FERRY_ERROR_DEVICE_LOST && !timeline) {
+            *out_lost |= reader;
+            status = FERRY_OK;
+        }
+    }
+    return status;
+}
+
+void
+ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost)
+{
+    const ferryi_order *order = &store->context->order;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    if (ferryi_sync_point_is_done(order, copy->written))
+        copy->written = 0;
+    copy->readers &= ~lost;
+    if (ferryi_timelines_are_ordered(order, NULL, copy->readers))
+        copy->readers = 0;
+}
+
+static struct ferryi_uses
+see_uses(ferryi_store *store, int place)
+{
+    ferryi_store_lock(store);
+    struct ferryi_uses uses = ferryi_store_uses(store, place);
+    ferryi_store_unlock(store);
+    return uses;
+}
+
+ferry_status
+ferryi_store_order_seen(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes,
+                        const struct ferryi_uses *seen)
+{
+    ferryi_order *order = &store->context->order;
+    struct ferryi_uses uses = seen ? *seen : see_uses(store, place);
+    if (!writes)
+        uses.readers = 0;
+    if (ferryi_uses_are_ordered(order, timeline, &uses))
+        return FERRY_OK;
+    if (ferryi_uses_are_of_users(order, &uses)) {
+        ferryi_store_lock(store);
+        ferryi_store_copy(store, place)->eager = true;
+        ferryi_store_unlock(store);
+    }
+    uint64_t lost = 0;
+    ferry_status status = ferryi_uses_wait(order, timeline, &uses, &lost);
+    if (status != FERRY_OK || timeline)
+        return status;
+    ferryi_store_lock(store);
+    ferryi_store_forget_done(store, place, lost);
+    ferryi_store_unlock(store);
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_store_order(ferryi_store *store, int place, ferryi_timeline *timeline, bool writes)
+{
+    return ferryi_store_order_seen(store, place, timeline, writes, NULL);
+}
+
+/* Returns the sync point of a use on a timeline. For a retired timeline, this is the sync point of
+ * the timeline's closing event. It covers the use, because no work was queued after this event. */
+static ferryi_sync_point
+point_use(ferryi_timeline *timeline)
+{
+    return ferryi_timeline_is_retired(timeline)
+               ? ferryi_timeline_sync_point_since(timeline, timeline->generation)
+               : ferryi_timeline_sync_point(timeline);
+}
+
+void
+ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *timeline)
+{
+    point_use(timeline);
+    ferryi_store_copy(store, place)->readers |= UINT64_C(1) << timeline->number;
+}
+
+void
+ferryi_store_note_read(ferryi_store *store, int place, ferryi_timeline *timeline)
+{
+    ferryi_store_lock(store);
+    ferryi_store_add_reader(store, place, timeline);
+    ferryi_store_unlock(store);
+}
+
+ferryi_sync_point
+ferryi_store_try_note_write(ferryi_store *store, int place, ferryi_timeline *timeline,
+                            ferryi_sync_point *out_other)
+{
+    const ferryi_order *order = &store->context->order;
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    *out_other = copy->written;
+    if (!ferryi_sync_point_is_ordered(order, timeline, copy->written))
+        return 0;
+    copy->written = point_use(timeline);
+    if (ferryi_timelines_are_ordered(order, timeline, copy->readers))
+        copy->readers = 0;
+    return copy->written;
+}
+
+/* Makes `timeline` wait for `other`, the sync point of a write by a different stream to a disjoint
+ * range of the replica. The write was recorded after `timeline` was ordered for its own write. The
+ * replica has one sync point for both writes, so `timeline` must also wait for the other write. */
+void
+ferryi_store_await_write(ferryi_store *store, int place, ferryi_timeline *timeline,
+                         ferryi_sync_point other)
+{
+    ferryi_order *order = &store->context->order;
+    if (ferryi_sync_point_wait(order, timeline, other) == FERRY_OK ||
+        ferryi_sync_point_wait(order, NULL, other) == FERRY_OK)
+        return;
+    ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",
+               ferryi_store_name(store), ferry_last_error());
+    ferryi_store_lock(store);
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    if (copy->written == other)
+        copy->written = 0;
+    ferryi_store_unlock(store);
+}
+
+void
+ferryi_store_note_write(ferryi_store *store, int place, ferryi_timeline *timeline)
+{
+    for (ferryi_sync_point point = 0; !point;) {
+        ferryi_sync_point other;
+        ferryi_store_lock(store);
+        point = ferryi_store_try_note_write(store, place, timeline, &other);
+        ferryi_store_unlock(store);
+        if (!point)
+            ferryi_store_await_write(store, place, timeline, other);
+    }
+}
+
+ferry_status
+ferryi_store_timeline(const ferryi_store *store, int target_place, int source_place,
+                      const char *what, ferryi_timeline **out)
+{
+    ferry_status status =
+        ferryi_engine_timeline(store->context->engine, target_place, source_place, out);
+    return status == FERRY_OK ? FERRY_OK
+                              : ferryi_fail_in(status, "%s: open a stream to move buffer \"%s\"",
+                                               what, ferryi_store_name(store));
+}
