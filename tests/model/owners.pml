@@ -5,7 +5,7 @@
  *   give_back, end            src/context.c         give_back(), end_elsewhere()
  *   try_own                   src/stream/shell.c    ferryi_shell_try_own()
  *   take_store, kill          src/context.c         take_store(), report_and_kill_stores(), context_end()
- *   release, free_store       src/store/store.c    store_references.c: ferryi_store_release(); store.c: ferryi_store_free(), retire()
+ *   release, free_store       src/store/store_references.c ferryi_store_release(); store.c: ferryi_store_free(), retire()
  *   drop_share, end_lease     src/buffer/lease.c    ferry_lease_destroy(), end()
  *   open_late                 src/buffer/lease.c    ferry_lease_open() in a callback of the end
  *

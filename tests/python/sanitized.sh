@@ -31,9 +31,10 @@ ninja -C "$build" python/ferry/_ferry.abi3.so $copies tests/support/libfakecuda.
     { tail -n 40 "$build.log"; exit 1; }
 # Without the randomness of addresses, with which the run-time libraries of some compilers cannot start on newer kernels.
 env PYTHONPATH="$build/python" FERRY_CUDA_LIBRARY="$build/tests/support/libfakecuda.so" FERRY_CACHE_DIR= PYTHONDONTWRITEBYTECODE=1 \
-    PYTHONMALLOC=malloc LD_PRELOAD="$preload" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1 \
+    PYTHONMALLOC=malloc LD_PRELOAD="$preload" ASAN_OPTIONS="detect_leaks=0:allocator_may_return_null=1:log_path=$build/address-report" \
+    UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1:log_path=$build/undefined-report" \
     TSAN_OPTIONS="die_after_fork=0 exitcode=66 log_path=$build/thread-report" \
     setarch -R "$python" "$root/tests/python/run.py" -k "not stubs and not compiled_once and not test_documents" "$root/tests/python" \
     >"$build/tests.tap" 2>"$build/tests.err" ||
-    { grep -v '^ok' "$build/tests.tap"; tail -n 40 "$build/tests.err"; cat "$build"/thread-report* 2>/dev/null | head -n 200; exit 1; }
+    { grep -v '^ok' "$build/tests.tap"; tail -n 40 "$build/tests.err"; cat "$build"/*-report* 2>/dev/null | head -n 200; exit 1; }
 echo "$(grep -c '^ok' "$build/tests.tap") passed, 0 failed"

@@ -294,7 +294,8 @@ def test_the_default_context_of_a_child():
 
 def test_interrupts_of_a_host_function():
     assert run("""
-        import ferry
+        import ferry, signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
         def interrupted(x):
             raise KeyboardInterrupt
         c = ferry.Context("emulated:1")
