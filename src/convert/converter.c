@@ -69,6 +69,8 @@ static const struct kernels {
 } languages[] = {
     [FERRY_LANGUAGE_CUDA] = {FERRY_CODE_CUDA, false, ferryi_convert_text, ferryi_convert_image,
                              &ferryi_convert_text_bytes, &ferryi_convert_image_bytes},
+    [FERRY_LANGUAGE_HIP] = {FERRY_CODE_CUDA, false, ferryi_convert_text, NULL,
+                            &ferryi_convert_text_bytes, &no_bytes},
     [FERRY_LANGUAGE_OPENCL] = {FERRY_CODE_OPENCL, true, ferryi_convert_opencl, NULL,
                                &ferryi_convert_opencl_bytes, &no_bytes},
 };

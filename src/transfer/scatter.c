@@ -2,6 +2,7 @@
 #include "src/transfer/scatter.h"
 
 #include "src/transfer/scatter_cuda.h"
+#include "src/transfer/scatter_hip.h"
 #include "src/transfer/scatter_opencl.h"
 
 #define THREADS 128
@@ -11,6 +12,7 @@ static const ferry_kernel_code codes[] = {
     [FERRY_LANGUAGE_CUDA] = {.kind = FERRY_CODE_CUDA_IMAGE,
                              .code = ferryi_scatter_cuda,
                              .bytes = sizeof(ferryi_scatter_cuda)},
+    [FERRY_LANGUAGE_HIP] = {.kind = FERRY_CODE_HIP, .code = ferryi_scatter_hip},
     [FERRY_LANGUAGE_OPENCL] = {.kind = FERRY_CODE_OPENCL, .code = ferryi_scatter_opencl},
 };
 
