@@ -9,6 +9,7 @@
 
 enum { NEAREST, TOWARD_ZERO, FIRST_UNFIT, ENTRIES };
 
+/* The texts of the kernels declare this number of threads, too. */
 enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 
 /* Whether a device's code for a pair of source and target types is not loaded yet, is ready, or can

@@ -54,7 +54,7 @@ typedef uint64_t uintptr_t;
 #undef INTEGER_STEPS
 
 #ifdef __CUDACC__
-#define KERNEL      extern "C" __global__ void
+#define KERNEL      extern "C" __global__ void __launch_bounds__(256)
 #define FIRST_INDEX ((size_t)blockIdx.x * blockDim.x + threadIdx.x)
 #define INDEX_STEP  ((size_t)gridDim.x * blockDim.x)
 #ifndef KEEP_LOWEST

@@ -5,6 +5,7 @@
 #include "src/transfer/scatter_hip.h"
 #include "src/transfer/scatter_opencl.h"
 
+/* Threads of a block, which the texts in other languages than CUDA declare. */
 #define THREADS 128
 
 /* The scatter kernel for each language of devices that have one: an image, or a text. */

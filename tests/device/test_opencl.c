@@ -271,7 +271,7 @@ launch_search(const struct search *search, uint64_t start)
     void *arguments[] = {&source, &count, &first, &start};
     const size_t bytes[] = {FERRYI_LAUNCH_ADDRESS, sizeof(count), FERRYI_LAUNCH_ADDRESS,
                             sizeof(start)};
-    const ferry_grid grid = {.blocks = {2, 1, 1}, .threads = {64, 1, 1}};
+    const ferry_grid grid = {.blocks = {2, 1, 1}, .threads = {256, 1, 1}};
     const struct ferryi_launch launch = {.function = search->function,
                                          .grid = &grid,
                                          .arguments = arguments,
