@@ -77,12 +77,21 @@ number_of(const struct ferryi_opencl_device *opencl, ferryi_cl_uint name)
     return ferryi_opencl_number(opencl->driver, opencl->device, name);
 }
 
+/* Reads the beginning of a text that a device reports. Drivers fill only space for the whole text.
+ */
 static void
 read_text(const struct ferryi_opencl_device *opencl, ferryi_cl_uint name, char *text, size_t bytes)
 {
+    const struct ferryi_opencl_driver *driver = opencl->driver;
+    size_t whole_bytes = 0;
     *text = 0;
-    opencl->driver->clGetDeviceInfo(opencl->device, name, bytes - 1, text, NULL);
-    text[bytes - 1] = 0;
+    if (driver->clGetDeviceInfo(opencl->device, name, 0, NULL, &whole_bytes) != FERRYI_CL_SUCCESS)
+        return;
+    char *whole = calloc(1, whole_bytes + 1);
+    if (whole && driver->clGetDeviceInfo(opencl->device, name, whole_bytes, whole, NULL) ==
+                     FERRYI_CL_SUCCESS)
+        snprintf(text, bytes, "%s", whole);
+    free(whole);
 }
 
 /* Reads the properties of which the target consists: code is compiled for a device and a driver. */
