@@ -3,6 +3,9 @@
 
 from ferry_layout import CUDA_SCALARS, OPENCL_SCALARS
 
+# Threads of a block of every launch. A compiler for HIP otherwise leaves registers for 1024, and one for OpenCL does not know any number.
+BLOCK = 256
+
 # Of (kind, bits): the least and the greatest value, in C, CUDA and OpenCL C.
 LIMITS = {
     ("float", 32): ("-INFINITY", "INFINITY"), ("float", 64): ("-(double)INFINITY", "(double)INFINITY"),
@@ -36,11 +39,11 @@ class Dialect:
         return f"    for (size_t {index} = {self.first}; {index} < {end}; {index} += {self.step}) {{\n"
 
 
-CUDA = Dialect("cuda", kernel='extern "C" __global__ void', function="static __device__", scalars=CUDA_SCALARS, memory="", shared="__shared__",
+CUDA = Dialect("cuda", kernel=f'extern "C" __global__ void __launch_bounds__({BLOCK})', function="static __device__", scalars=CUDA_SCALARS, memory="", shared="__shared__",
                first="blockIdx.x * (size_t)blockDim.x + threadIdx.x", step="(size_t)gridDim.x * blockDim.x", thread="threadIdx.x",
                block="blockIdx.x", blocks="gridDim.x", threads="blockDim.x", barrier="__syncthreads();", fence="__threadfence();",
                ticket="atomicAdd((unsigned int *)scratch_, 1u)", size="size_t", infinity=CUDA_INFINITY)
-OPENCL = Dialect("opencl", kernel="__kernel void", function="static", scalars=OPENCL_SCALARS, memory="__global ", shared="__local",
+OPENCL = Dialect("opencl", kernel=f"__kernel __attribute__((reqd_work_group_size({BLOCK}, 1, 1))) void", function="static", scalars=OPENCL_SCALARS, memory="__global ", shared="__local",
                  first="get_global_id(0)", step="get_global_size(0)", thread="get_local_id(0)", block="get_group_id(0)",
                  blocks="get_num_groups(0)", threads="get_local_size(0)", barrier="barrier(CLK_LOCAL_MEM_FENCE);",
                  fence="mem_fence(CLK_GLOBAL_MEM_FENCE);", ticket="atomic_inc((volatile __global uint *)scratch_)", size="ferry_size", infinity={})

@@ -5,12 +5,11 @@ import textwrap
 
 from ferry_box import Box
 from ferry_c import CodeError, tokens
-from ferry_dialect import CUDA, OPENCL, indented
+from ferry_dialect import BLOCK, CUDA, OPENCL, indented
 from ferry_layout import LITERAL_BYTES
 from ferry_opencl import why_not_struct
 from ferry_types import c_string_lines
 
-BLOCK = 256  # threads
 # Languages that have options of their own.
 LANGUAGES = ("cuda", "hip", "opencl")
 

@@ -8,7 +8,7 @@ from ferry_box import NEIGHBOURS
 from ferry_calls import Atomic, Helper, is_wrapped
 from ferry_check import KernelChecker, unknown_names
 from ferry_dialect import CUDA, OPENCL
-from ferry_kernel import BLOCK
+from ferry_dialect import BLOCK
 from ferry_layout import DEFAULT_TARGET
 from ferry_names import CUDA_CONSTANTS, HOST_CONSTANTS
 from ferry_opencl import CONSTANTS_OF_OPENCL, is_spelled, spelled_function, spelled_text, written

@@ -20,7 +20,7 @@ check y:ensurepip python3-venv; y:jsonschema python3-jsonschema; c:valgrind valg
 long c:x86_64-linux-musl-gcc musl-tools; c:aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross; c:qemu-aarch64 qemu-user
 long c:chromium|google-chrome|firefox|firefox-esr chromium; c:doxygen doxygen; c:groff groff; c:zsh zsh; c:dh debhelper; c:dh_python3 dh-python
 long y:sphinx,myst_parser,breathe python3-sphinx python3-myst-parser python3-breathe; c:chrpath chrpath; c:lintian lintian
-long c:mmdebstrap mmdebstrap
+long c:mmdebstrap mmdebstrap; c:clang-14 clang-14; c:llvm-spirv-14 llvm-spirv-14
 coverage c:gcov gcc; c:gcovr gcovr
 prove c:frama-c frama-c-base; c:why3 why3; c:z3 z3; c:cvc4 cvc4
 opencl f:/etc/OpenCL/vendors/pocl*.icd pocl-opencl-icd; f:/usr/lib/*/libOpenCL.so.1|/usr/lib64/libOpenCL.so.1 ocl-icd-libopencl1; f:/usr/include/CL/cl_ext.h opencl-headers

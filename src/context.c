@@ -400,11 +400,13 @@ take_store(ferry_context *context)
     }
 }
 
-static void
+/* Returns whether there was any buffer, whose release may have called the program. */
+static bool
 report_and_kill_stores(ferry_context *context)
 {
     ferryi_store *store;
-    while ((store = take_store(context))) {
+    bool any = false;
+    for (; (store = take_store(context)); any = true) {
         /* Releasing wrapped memory calls a callback of the program, which may destroy buffers. So
          * no lock is held during the release, and a reference keeps the buffer's storage alive. */
         char scopes[FERRYI_SCOPES_TEXT];
@@ -420,6 +422,7 @@ report_and_kill_stores(ferry_context *context)
         ferryi_store_kill(store);
         ferryi_store_release(store);
     }
+    return any;
 }
 
 /* Waits for all work at a place. Waits for single streams if possible, because waiting for the
@@ -441,6 +444,21 @@ wait_for_work(ferry_context *context, int place)
                                              : status;
 }
 
+/* Waits for all work of the context. Returns the first failure. */
+static ferry_status
+wait_everywhere(ferry_context *context)
+{
+    ferry_status first = FERRY_OK;
+    for (int place = 1; place <= context->place_count; place++) {
+        const ferry_status status = wait_for_work(context, place);
+        if (status == FERRY_OK)
+            continue;
+        first = first == FERRY_OK ? status : first;
+        ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: %s", ferry_last_error());
+    }
+    return first;
+}
+
 /* Waits for all work, reports leaks and frees everything except the context's struct (its shell;
  * see shell.h). Accepts a partly created context. Must not run on a thread of the context. */
 static void
@@ -451,12 +469,12 @@ context_end(ferry_context *context)
     atomic_store(&context->closing, true);
     ferryi_housekeeper_stop(context->housekeeper);
     ferryi_worker_stop(context);
-    for (int place = 1; place <= context->place_count; place++)
-        if (wait_for_work(context, place) != FERRY_OK)
-            ferryi_log(&context->log, FERRY_LOG_ERROR, "destroy a context: %s", ferry_last_error());
+    const ferry_status status = wait_everywhere(context);
     ferryi_host_threads_free(&context->host_threads);
     ferryi_kernels_close(context);
-    report_and_kill_stores(context);
+    /* A callback of a buffer that was released may have queued work. */
+    if (report_and_kill_stores(context) && status == FERRY_OK)
+        (void)wait_everywhere(context);
     ferryi_streams_close(context);
     ferryi_event_times_close(context);
     ferryi_place_pools_close(context);

@@ -140,6 +140,17 @@ check_cross() {
     fi
 }
 
+# OpenCL with the drivers of others.
+check_opencl() {
+    for driver in intel pocl; do
+        if sh tests/opencl.sh fetch "$driver" "$checks/opencl-$driver" >"$logs/opencl-$driver-fetch.log" 2>&1; then
+            one_case "OpenCL, $driver" sh tests/opencl.sh "$driver" "$checks/opencl-$driver" "$build" || true
+        else
+            say "OpenCL, $driver                     skipped: the driver cannot be fetched ($logs/opencl-$driver-fetch.log)"
+        fi
+    done
+}
+
 check_long() {
     if command -v frama-c >/dev/null && command -v why3 >/dev/null; then
         one_case "proof" "$root/dev" prove || true
@@ -162,6 +173,7 @@ check_long() {
     one_case "PTX for every architecture" python3 tests/analysis/cuda_ptx.py "$build" || true
     check_memory || true
     check_cross
+    [ -n "$no_opencl" ] || check_opencl
     test_stage "valgrind" "$build" "unit" --setup valgrind || true
     FERRY_LONG=1 test_stage "every float" "$build" "" -t 60 every_float convert convert_device || true
     FERRY_PROCESS_CONTEXTS=100 test_stage "valgrind process" "$build" "process" --setup valgrind || true

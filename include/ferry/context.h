@@ -126,7 +126,7 @@ typedef enum ferry_capability {
 typedef enum ferry_language {
     FERRY_LANGUAGE_NONE = 0, /**< no code: the device runs host functions */
     FERRY_LANGUAGE_CUDA = 1,
-    FERRY_LANGUAGE_HIP = 2, /**< no device has it yet */
+    FERRY_LANGUAGE_HIP = 2, /**< HIP C++, or CUDA C++ */
     FERRY_LANGUAGE_OPENCL = 3
 } ferry_language;
 

@@ -16,6 +16,26 @@
 
 /* -- creation ---------------------------------------------------------------------------------- */
 
+/* Returns whether every device of the context can use managed memory, which the first one that can
+ * allocates. Coherent devices use all memory of the host. */
+static bool
+can_manage(const ferry_context *context)
+{
+    const ferryi_device *first = NULL;
+    bool any = false;
+    for (int place = 1; place <= context->place_count; place++) {
+        const ferryi_device *device = context->devices[place];
+        const bool can = device->capabilities & FERRY_CAN_MANAGE;
+        any = any || can;
+        if (device->capabilities & FERRYI_DEVICE_COHERENT)
+            continue;
+        if (!can || (first && !ferryi_device_is_peer(first, device)))
+            return false;
+        first = device;
+    }
+    return any;
+}
+
 static ferry_status
 check_options(const ferry_context *context, const ferry_buffer_options *options)
 {
@@ -30,18 +50,10 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "create a buffer: memory kind %d is not one for buffers",
                            (int)options->memory);
-    if (options->memory == FERRY_MEMORY_MANAGED) {
-        uint64_t any = 0, every = ~(uint64_t)0; /* coherent devices can use all host memory */
-        for (int place = 1; place <= context->place_count; place++) {
-            uint64_t can = context->devices[place]->capabilities;
-            any |= can;
-            every &= can & FERRYI_DEVICE_COHERENT ? ~(uint64_t)0 : can;
-        }
-        if (!(any & every & FERRY_CAN_MANAGE))
-            return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                               "create a managed buffer: not every device of the context has "
-                               "managed memory that the host may use at any time");
-    }
+    if (options->memory == FERRY_MEMORY_MANAGED && !can_manage(context))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "create a managed buffer: not every device of the context has managed "
+                           "memory that the host and the other devices may use at any time");
     return FERRY_OK;
 }
 

@@ -9,6 +9,7 @@
 
 enum { NEAREST, TOWARD_ZERO, FIRST_UNFIT, ENTRIES };
 
+/* The texts of the kernels declare this number of threads, too. */
 enum { THREADS = 256, BLOCKS_MOST = 1 << 16, VECTOR_BYTES = 16 };
 
 /* Whether a device's code for a pair of source and target types is not loaded yet, is ready, or can
@@ -69,6 +70,8 @@ static const struct kernels {
 } languages[] = {
     [FERRY_LANGUAGE_CUDA] = {FERRY_CODE_CUDA, false, ferryi_convert_text, ferryi_convert_image,
                              &ferryi_convert_text_bytes, &ferryi_convert_image_bytes},
+    [FERRY_LANGUAGE_HIP] = {FERRY_CODE_CUDA, false, ferryi_convert_text, NULL,
+                            &ferryi_convert_text_bytes, &no_bytes},
     [FERRY_LANGUAGE_OPENCL] = {FERRY_CODE_OPENCL, true, ferryi_convert_opencl, NULL,
                                &ferryi_convert_opencl_bytes, &no_bytes},
 };

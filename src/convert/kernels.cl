@@ -25,7 +25,7 @@ typedef ulong uint64_t;
 
 #define GLOBAL          __global
 #define COUNT_TYPE      ulong /* a kernel takes no size_t */
-#define KERNEL          __kernel void
+#define KERNEL          __kernel __attribute__((reqd_work_group_size(256, 1, 1))) void
 #define FIRST_INDEX     get_global_id(0)
 #define INDEX_STEP      get_global_size(0)
 

@@ -2,12 +2,30 @@
 /*
  * The conversion loops of kernels.c for CUDA devices, with the same results. nvcc compiles them for
  * all pairs of types (kernels.cu). If the library was built without nvcc, NVRTC compiles each pair
- * from this text when it is first needed. The text is also valid C: a test defines the macro KERNEL
- * and the macros below it, and runs the same loops on the host. kernels.cl makes OpenCL C of it.
+ * from this text when it is first needed, and for HIP devices hiprtc does. The text is also valid
+ * C: a test defines the macro KERNEL and the macros below it, and runs the same loops on the host.
+ * kernels.cl makes OpenCL C of it.
  *
  * The compiler must not contract or reorder floating-point arithmetic in a kernel: every step is
  * one that IEEE 754 defines, as on the host.
  */
+#ifdef __HIPCC_RTC__
+#define __CUDACC__
+#define __CUDACC_RTC__
+/* Atomic operations on host memory go through PCI Express, which has this one and no minimum. */
+#define KEEP_LOWEST(memory, value) keep_lowest(memory, value)
+static __device__ void
+keep_lowest(unsigned long long *memory, unsigned long long value)
+{
+    unsigned long long seen = *memory;
+    while (value < seen) {
+        const unsigned long long before = atomicCAS(memory, seen, value);
+        if (before == seen)
+            return;
+        seen = before;
+    }
+}
+#endif
 #ifdef __CUDACC_RTC__
 /* The kernels of one pair of types use few of these functions, and NVRTC would warn about each
  * unused one. */
@@ -36,10 +54,12 @@ typedef uint64_t uintptr_t;
 #undef INTEGER_STEPS
 
 #ifdef __CUDACC__
-#define KERNEL                     extern "C" __global__ void
-#define FIRST_INDEX                ((size_t)blockIdx.x * blockDim.x + threadIdx.x)
-#define INDEX_STEP                 ((size_t)gridDim.x * blockDim.x)
+#define KERNEL      extern "C" __global__ void __launch_bounds__(256)
+#define FIRST_INDEX ((size_t)blockIdx.x * blockDim.x + threadIdx.x)
+#define INDEX_STEP  ((size_t)gridDim.x * blockDim.x)
+#ifndef KEEP_LOWEST
 #define KEEP_LOWEST(memory, value) atomicMin(memory, value)
+#endif
 #endif
 #ifndef GLOBAL
 #define GLOBAL     /* address space of an array */

@@ -177,7 +177,7 @@ struct ferryi_device_ops {
     ferry_status (*stream_check)(ferryi_device *device, void *stream, void **out_scope);
     /* Makes later work of the stream wait until the event is complete. Only the event's latest
      * record before this call counts. An event that was never recorded counts as complete. The
-     * event may belong to a different device of the same kind. */
+     * event may belong to a peer. */
     ferry_status (*stream_wait)(ferryi_device *device, void *stream, void *event);
     /* Calls `run(user)` in the order of the stream, on a thread that the device chooses. Later work
      * of the stream waits until `run` returns. `run` must not call device functions. */
@@ -219,8 +219,8 @@ struct ferryi_device_ops {
      * host memory. Such a device fails with UNSUPPORTED if it cannot copy the range of host memory,
      * for example because the range is partly registered.
      *
-     * In a PEER copy, the source device must be of the same kind as this device. The copy fails
-     * with UNSUPPORTED if this device cannot access the source device.
+     * In a PEER copy, the source device must be a peer. The copy fails with UNSUPPORTED if this
+     * device cannot access the source device.
      */
     ferry_status (*copy)(ferryi_device *device, const struct ferryi_copy *copy, void *stream);
     /* Copies rows of bytes. Consecutive rows are one pitch apart. A PEER copy fails with
@@ -308,6 +308,8 @@ struct ferryi_device {
     unsigned host_node;  /* number of the host's NUMA node that is nearest to the device, plus 1; 0
                             if unknown */
     _Atomic uint64_t calls; /* number of device functions that were called so far */
+    const void *group;      /* devices of one kind work together only if they have the same value
+                               (ferryi_device_is_peer()); OpenCL's platform, NULL on other kinds */
     bool default_is_null;   /* whether a NULL stream handle means `default_stream`, as in CUDA */
     struct ferryi_trace *trace; /* trace in which waits for the device are recorded, set by the
                                    context; NULL if waits are not recorded */
@@ -316,6 +318,10 @@ struct ferryi_device {
 #define FERRYI_CALL(device, slot, ...)                                                             \
     (atomic_fetch_add_explicit(&(device)->calls, 1, memory_order_relaxed),                         \
      (device)->ops->slot((device), __VA_ARGS__))
+
+/* Returns whether two devices wait for each other's events, may copy from each other, and access
+ * each other's page-locked and managed memory. The bytes of other pairs go through the host. */
+bool ferryi_device_is_peer(const ferryi_device *device, const ferryi_device *other);
 
 /* The library calls the device functions that block only through the functions below. They record
  * the time of the wait in the device's trace (wait.c). */
@@ -333,8 +339,7 @@ struct ferryi_device_config {
 };
 
 /*
- * A kind of device. The registry (devices.c) lists all kinds. Devices of one kind in one context
- * are peers of each other.
+ * A kind of device. The registry (devices.c) lists all kinds.
  *
  * `count` returns the number of devices of this kind on this machine. If the driver is absent,
  * `count` returns 0 and sets this thread's message to the reason. `open` accepts the ordinals 0 to
@@ -348,9 +353,6 @@ typedef struct ferryi_device_kind {
     int (*count)(void);
     ferry_status (*open)(int ordinal, const struct ferryi_device_config *config,
                          ferryi_device **out);
-    /* Fails with UNSUPPORTED if two open devices of this kind cannot be in one context. NULL if all
-     * can be. */
-    ferry_status (*check_pair)(ferryi_device *first, ferryi_device *second);
     bool made_up; /* whether devices of this kind are created on request. If so, "name:N" creates N
                      devices. If not, "name:K" selects device K, and "name:all" selects all devices
                    */

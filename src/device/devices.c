@@ -44,6 +44,12 @@ ferryi_device_compiler(ferry_language language)
     return NULL;
 }
 
+bool
+ferryi_device_is_peer(const ferryi_device *device, const ferryi_device *other)
+{
+    return device->group == other->group && strcmp(device->kind, other->kind) == 0;
+}
+
 static const ferryi_device_kind *
 find_kind(const char *name, size_t name_length)
 {
@@ -128,16 +134,6 @@ struct opening {
     int count;
 };
 
-/* Fails if a new device cannot be in one context with a device of its kind that is already open. */
-static ferry_status
-check_pairs(const struct opening *opening, const ferryi_device_kind *kind, ferryi_device *device)
-{
-    for (int i = 0; i < opening->count && kind->check_pair; i++)
-        if (opening->kinds[i] == kind)
-            FERRYI_OR_RETURN(kind->check_pair(opening->devices[i], device));
-    return FERRY_OK;
-}
-
 static ferry_status
 open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
 {
@@ -147,11 +143,6 @@ open_one(struct opening *opening, const ferryi_device_kind *kind, int ordinal)
                            opening->spec, FERRYI_DEVICES_MAX);
     ferryi_device **device = &opening->devices[opening->count];
     ferry_status status = kind->open(ordinal, opening->config, device);
-    if (status == FERRY_OK) {
-        status = check_pairs(opening, kind, *device);
-        if (status != FERRY_OK)
-            (*device)->ops->close(*device);
-    }
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "open devices \"%s\": %s:%d", opening->spec, kind->name,
                               ordinal);

@@ -32,9 +32,12 @@ ferryi_part_set_source(struct ferryi_piece *part, ferryi_store *store, int place
     part->source_owner = store;
     part->source_place = (uint8_t)memory.place;
     /* `pinned` describes the host's side of a transfer between host and device. It is false if both
-     * sides are at the host. */
+     * sides are at the host, and if the device is no peer of the one that page-locked the memory.
+     */
     if (memory.place == 0)
-        part->pinned = memory.pinned && part->target_place != 0;
+        part->pinned = memory.pinned;
+    const int device = memory.place == 0 ? part->target_place : memory.place;
+    part->pinned = part->pinned && ferryi_engine_takes_pinned(store->context->engine, device);
 }
 
 /* Creates the traffic counters of the buffer for which a transfer counts, if it has none because it

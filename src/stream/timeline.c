@@ -585,8 +585,8 @@ wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point
     if (status != FERRY_OK || !event.event)
         return status;
 
-    /* Devices of different kinds cannot wait for each other's events, so the host waits instead. */
-    bool on_device = timeline && strcmp(timeline->device->kind, behind->device->kind) == 0;
+    /* Only peers can wait for each other's events. For other devices the host waits instead. */
+    bool on_device = timeline && ferryi_device_is_peer(timeline->device, behind->device);
     if (on_device) {
         status = FERRYI_CALL(timeline->device, stream_wait, timeline->native, event.event);
         if (status == FERRY_OK && ferryi_timeline_is_numbered(timeline))

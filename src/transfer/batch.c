@@ -311,7 +311,7 @@ hold_all(struct ferryi_batch *batch, struct holds *holds)
     holds->count = 0;
     ferryi_device *device = batch->run->timeline->device;
     if (atomic_load_explicit(&pins->count, memory_order_relaxed) == 0 ||
-        !ferryi_engine_same_kind(pins->device, device) || !(alone || takes_registered(device)))
+        !ferryi_device_is_peer(pins->device, device) || !(alone || takes_registered(device)))
         return false;
     for (size_t i = 0; i < batch->count && whole; i++) {
         const struct ferryi_piece *piece = &batch->pieces[i];

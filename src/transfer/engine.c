@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "src/base/machine.h"
 #include "src/transfer/run.h"
@@ -21,12 +20,6 @@
 
 /* -- life -------------------------------------------------------------------------------------- */
 
-bool
-ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b)
-{
-    return strcmp(a->kind, b->kind) == 0;
-}
-
 static uint32_t
 find_reachable(const ferryi_engine *engine, int target)
 {
@@ -34,7 +27,7 @@ find_reachable(const ferryi_engine *engine, int target)
     for (int source = 1; source <= engine->config.count; source++) {
         const ferryi_device *to = engine->devices[target], *from = engine->devices[source];
         if (source != target && (to->capabilities & FERRY_CAN_PEER) &&
-            ferryi_engine_same_kind(to, from))
+            ferryi_device_is_peer(to, from))
             set |= (uint32_t)1 << source;
     }
     return set;
@@ -99,6 +92,22 @@ open_port(ferryi_engine *engine, int place)
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 
+/* Returns the places of the first device that page-locks memory, and of its peers. */
+static uint32_t
+find_takes_pinned(const ferryi_engine *engine)
+{
+    const ferryi_device *locks = NULL;
+    uint32_t set = 0;
+    for (int place = 1; place <= engine->config.count; place++) {
+        const ferryi_device *device = engine->devices[place];
+        if (!locks && (device->capabilities & FERRY_CAN_PIN))
+            locks = device;
+        if (locks && ferryi_device_is_peer(locks, device))
+            set |= (uint32_t)1 << place;
+    }
+    return set;
+}
+
 static ferryi_device *
 device_that_registers(const ferryi_engine *engine)
 {
@@ -122,6 +131,7 @@ ferryi_engine_create(const struct ferryi_engine_config *config, ferryi_engine **
     for (int place = 1; place <= config->count; place++)
         engine->devices[place] = config->devices[place];
     engine->config.devices = engine->devices;
+    engine->takes_pinned = find_takes_pinned(engine);
     engine->fixed_ring = config->chunk_bytes || config->chunk_count;
     if (!config->chunk_bytes)
         engine->config.chunk_bytes = CHUNK_BYTES;
@@ -204,6 +214,12 @@ ferryi_engine_reachable(const ferryi_engine *engine, int target_place)
     if (ferryi_engine_is_host(engine, target_place))
         return (((uint32_t)1 << engine->config.count) - 1) << 1;
     return atomic_load_explicit(&engine->ports[target_place].reachable, memory_order_relaxed);
+}
+
+bool
+ferryi_engine_takes_pinned(const ferryi_engine *engine, int place)
+{
+    return engine->takes_pinned >> place & 1;
 }
 
 /* -- counts ------------------------------------------------------------------------------------ */

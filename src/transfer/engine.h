@@ -161,6 +161,11 @@ ferry_status ferryi_engine_reported(ferryi_engine *engine, struct ferryi_transfe
  * one bit for each place. */
 uint32_t ferryi_engine_reachable(const ferryi_engine *engine, int target_place);
 
+/* Returns whether the device at a place copies page-locked memory directly. The first device of the
+ * context that can page-lock memory does so for itself and its peers. False for the host's place.
+ */
+bool ferryi_engine_takes_pinned(const ferryi_engine *engine, int place);
+
 /* Returns the engine's list of host memory that was page-locked after its allocation. */
 struct ferryi_pins *ferryi_engine_pins(ferryi_engine *engine);
 

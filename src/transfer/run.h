@@ -42,7 +42,9 @@ struct ferryi_port {
 
 struct ferryi_engine {
     struct ferryi_engine_config config; /* a chunk size of 0 was replaced by the default */
-    bool fixed_ring;                    /* whether the program chose the size of the staging ring */
+    uint32_t
+        takes_pinned; /* places whose devices copy page-locked memory directly, a bit for each */
+    bool fixed_ring;  /* whether the program chose the size of the staging ring */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1];
     struct ferryi_port ports[FERRYI_DEVICES_MAX + 1]; /* by place; ports[0] is unused */
     _Atomic uint64_t batch_submissions, batch_copies;
@@ -107,10 +109,6 @@ bool ferryi_engine_is_driven(const ferryi_engine *engine, int place);
 /* Returns the host's NUMA node that is nearest to each of the devices at places 1 to `count`.
  * Returns -1 if their nearest nodes differ or a node is unknown. */
 int ferryi_engine_common_node(ferryi_device *const devices[], int count);
-
-/* Returns whether two devices are of the same kind, for example both are CUDA devices. Such devices
- * can wait for each other's events and may be able to copy from each other. */
-bool ferryi_engine_same_kind(const ferryi_device *a, const ferryi_device *b);
 
 /* Returns a run, which represents one transfer between two places. Sets the run's direction. The
  * caller must then call ferryi_run_begin() on the run. */

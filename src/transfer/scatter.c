@@ -2,8 +2,10 @@
 #include "src/transfer/scatter.h"
 
 #include "src/transfer/scatter_cuda.h"
+#include "src/transfer/scatter_hip.h"
 #include "src/transfer/scatter_opencl.h"
 
+/* Threads of a block, which the texts in other languages than CUDA declare. */
 #define THREADS 128
 
 /* The scatter kernel for each language of devices that have one: an image, or a text. */
@@ -11,6 +13,7 @@ static const ferry_kernel_code codes[] = {
     [FERRY_LANGUAGE_CUDA] = {.kind = FERRY_CODE_CUDA_IMAGE,
                              .code = ferryi_scatter_cuda,
                              .bytes = sizeof(ferryi_scatter_cuda)},
+    [FERRY_LANGUAGE_HIP] = {.kind = FERRY_CODE_HIP, .code = ferryi_scatter_hip},
     [FERRY_LANGUAGE_OPENCL] = {.kind = FERRY_CODE_OPENCL, .code = ferryi_scatter_opencl},
 };
 

@@ -184,7 +184,7 @@ def left_out_case(tap, folder):
         for option, found in (("-DFERRY_NO_OPENCL_SOURCE", False), ("-DNOTHING", True)):
             problems += compile_problems(compiler, ["-std=c99", option, *C_WARNINGS], folders, path)
             done = subprocess.run([*compiler, "-E", option, *(f"-I{one}" for one in folders), str(path)], capture_output=True, text=True)
-            if ("__kernel void" in done.stdout) is not found or ("FERRY_CODE_OPENCL, " in done.stdout) is not found:
+            if ("__kernel __attribute__" in done.stdout) is not found or ("FERRY_CODE_OPENCL, " in done.stdout) is not found:
                 problems.append(f"{compiler[0]} {option}: the texts are {'not there' if found else 'there'}")
     tap.case("FERRY_NO_OPENCL_SOURCE leaves the texts out", problems)
 

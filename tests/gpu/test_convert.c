@@ -163,6 +163,8 @@ static int
 finish(void **state)
 {
     (void)state;
+    OK(device->ops->stream_synchronize(device,
+                                       stream)); /* no pair of the last upload may be drawn */
     OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, device_target));
     OK(device->ops->memory_free(device, FERRY_MEMORY_DEVICE, device_source));
     OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, got));

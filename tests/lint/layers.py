@@ -22,7 +22,7 @@ REGISTRY = {"src/device/devices.c", "src/device/device.h"}
 VENDORS = {
     "cuda": (re.compile(r"nvrtc|\bNVRTC|\bPTX\b|\bptx\b|fatbin|\bcubins?\b|\bnvcc\b|\bcu[A-Z]\w+"),
              re.compile(r"^src/device/cuda/|_cuda\.(h|c|cu)$|\.cuh?$")),
-    "hip": (re.compile(r"\bhip[A-Z]\w+|hiprtc|amdhip|\bROCm\b|\bgcnArchName\b"), re.compile(r"^src/device/hip/|_hip\.(h|c)$")),
+    "hip": (re.compile(r"\bhip[A-Z]\w+|hiprtc|amdhip|\bROCm\b|\bgcnArchName\b"), re.compile(r"^src/device/hip/|_hip\.(h|c)$|\.cuh$")),
     "opencl": (re.compile(r"\bcl[A-Z]\w+|\b(?:FERRYI_)?CL_[A-Z]\w+"), re.compile(r"^src/device/opencl/")),
 }
 # Files of several vendors: nothing in them may be named for one. Everywhere else a vendor's name is a value.

@@ -157,8 +157,11 @@ fakecuda_find(const char *library_name, struct fakecuda *out)
 static inline bool
 fakecuda_find_driver(struct fakecuda *out)
 {
-    const char *recorded = getenv("FERRY_RECORD_LIBRARY"),
-               *library = recorded ? recorded : getenv("FERRY_CUDA_LIBRARY");
+    static const char *const variables[] = {"FERRY_RECORD_LIBRARY", "FERRY_CUDA_LIBRARY",
+                                            "FERRY_HIP_LIBRARY"};
+    const char *library = NULL;
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]) && !library; i++)
+        library = getenv(variables[i]);
     return fakecuda_find(library ? library : "libcuda.so.1", out);
 }
 

@@ -10,6 +10,8 @@
  * supports the architectures of that release. Its code declares the PTX version of that release,
  * such as 8.7 for N = 12, unless the environment variable FAKENVRTC_PTX_N sets a different version.
  *
+ * A build with -DFAKEHIPRTC imitates hiprtc, and produces code objects of fakehip.
+ *
  * Tests look up two functions with dlsym(). fakenvrtc_compilations() returns the number of
  * compilations, and fakenvrtc_options() the options of this thread's last one, each after a space.
  */
@@ -25,6 +27,21 @@ enum { SUCCESS = 0, OUT_OF_MEMORY = 1, COMPILATION = 6 };
 
 #ifndef FAKENVRTC_MAJOR
 #define FAKENVRTC_MAJOR 0
+#endif
+
+#ifdef FAKEHIPRTC
+#define PREFIX                 "\177ELF //"
+#define nvrtcGetErrorString    hiprtcGetErrorString
+#define nvrtcVersion           hiprtcVersion
+#define nvrtcCreateProgram     hiprtcCreateProgram
+#define nvrtcDestroyProgram    hiprtcDestroyProgram
+#define nvrtcCompileProgram    hiprtcCompileProgram
+#define nvrtcGetPTXSize        hiprtcGetCodeSize
+#define nvrtcGetPTX            hiprtcGetCode
+#define nvrtcGetProgramLogSize hiprtcGetProgramLogSize
+#define nvrtcGetProgramLog     hiprtcGetProgramLog
+#else
+#define PREFIX "//"
 #endif
 
 static const struct release {
@@ -162,7 +179,7 @@ write_target(char *end, int option_count, const char *const *options)
 int
 nvrtcCompileProgram(struct program *program, int option_count, const char *const *options)
 {
-    size_t bytes = strlen(program->text) + 4 * strlen(program->name) + 200;
+    size_t bytes = strlen(PREFIX) + strlen(program->text) + 4 * strlen(program->name) + 200;
     int stem = (int)strcspn(program->name, ".");
     atomic_fetch_add(&compilations, 1);
     if (strstr(program->text, "#error"))
@@ -172,10 +189,10 @@ nvrtcCompileProgram(struct program *program, int option_count, const char *const
     program->code = calloc(1, bytes);
     if (!program->code)
         return OUT_OF_MEMORY;
-    char *end = program->code + sprintf(program->code, "//");
+    char *end = program->code + sprintf(program->code, PREFIX);
     for (int i = 0; i < option_count; i++)
         end += sprintf(end, " %s", options[i]);
-    snprintf(last_options, sizeof(last_options), "%s", program->code + strlen("//"));
+    snprintf(last_options, sizeof(last_options), "%s", program->code + strlen(PREFIX));
     end += write_target(end, option_count, options);
     end += sprintf(
         end, "\n.entry %.*s .entry %.*s_nearest .entry %.*s_toward_zero .entry %.*s_first_unfit\n",

@@ -124,6 +124,90 @@ clSVMAlloc(ferryi_cl_context context, ferryi_cl_bits flags, size_t bytes, ferryi
     return failure("clSVMAlloc") ? NULL : real(context, flags, bytes, alignment);
 }
 
+/* -- platforms --------------------------------------------------------------------------------- */
+
+/* The handle of the second device's platform. */
+static char second_platform;
+#define SECOND_PLATFORM ((ferryi_cl_platform)(void *)&second_platform)
+
+static ferryi_cl_platform first_platform; /* of the real library */
+
+EXPORT ferryi_cl_int clGetPlatformIDs(ferryi_cl_uint most, ferryi_cl_platform *out,
+                                      ferryi_cl_uint *out_count);
+EXPORT ferryi_cl_int clGetPlatformInfo(ferryi_cl_platform platform, ferryi_cl_uint name,
+                                       size_t bytes, void *value, size_t *out_bytes);
+EXPORT void *clGetExtensionFunctionAddressForPlatform(ferryi_cl_platform platform,
+                                                      const char *name);
+EXPORT ferryi_cl_int clGetDeviceIDs(ferryi_cl_platform platform, ferryi_cl_bits types,
+                                    ferryi_cl_uint most, ferryi_cl_device *out,
+                                    ferryi_cl_uint *out_count);
+EXPORT ferryi_cl_context clCreateContext(const ferryi_cl_property *properties, ferryi_cl_uint count,
+                                         const ferryi_cl_device *devices,
+                                         void (*notify)(const char *, const void *, size_t, void *),
+                                         void *user, ferryi_cl_int *out);
+
+static ferryi_cl_platform
+real_platform(ferryi_cl_platform platform)
+{
+    return platform == SECOND_PLATFORM ? first_platform : platform;
+}
+
+ferryi_cl_int
+clGetPlatformIDs(ferryi_cl_uint most, ferryi_cl_platform *out, ferryi_cl_uint *out_count)
+{
+    REAL(clGetPlatformIDs);
+    const ferryi_cl_int result = real(most, out, out_count);
+    if (result == FERRYI_CL_SUCCESS && has_word("apart") && most > 1 && *out_count > 0) {
+        first_platform = out[0];
+        out[1] = SECOND_PLATFORM;
+        *out_count = 2;
+    }
+    return result;
+}
+
+ferryi_cl_int
+clGetPlatformInfo(ferryi_cl_platform platform, ferryi_cl_uint name, size_t bytes, void *value,
+                  size_t *out_bytes)
+{
+    REAL(clGetPlatformInfo);
+    return real(real_platform(platform), name, bytes, value, out_bytes);
+}
+
+void *
+clGetExtensionFunctionAddressForPlatform(ferryi_cl_platform platform, const char *name)
+{
+    REAL(clGetExtensionFunctionAddressForPlatform);
+    return real(real_platform(platform), name);
+}
+
+/* Each of the two platforms has one of the devices of the real one. */
+ferryi_cl_int
+clGetDeviceIDs(ferryi_cl_platform platform, ferryi_cl_bits types, ferryi_cl_uint most,
+               ferryi_cl_device *out, ferryi_cl_uint *out_count)
+{
+    REAL(clGetDeviceIDs);
+    const ferryi_cl_int result = real(real_platform(platform), types, most, out, out_count);
+    if (result != FERRYI_CL_SUCCESS || !has_word("apart") || *out_count < 2)
+        return result;
+    if (platform == SECOND_PLATFORM)
+        out[0] = out[1];
+    *out_count = 1;
+    return result;
+}
+
+ferryi_cl_context
+clCreateContext(const ferryi_cl_property *properties, ferryi_cl_uint count,
+                const ferryi_cl_device *devices,
+                void (*notify)(const char *, const void *, size_t, void *), void *user,
+                ferryi_cl_int *out)
+{
+    REAL(clCreateContext);
+    const ferryi_cl_property platform[] = {
+        properties[0], (ferryi_cl_property)(void *)real_platform((ferryi_cl_platform)properties[1]),
+        0};
+    return real(platform, count, devices, notify, user, out);
+}
+
 /* -- what a driver has ------------------------------------------------------------------------- */
 
 EXPORT ferryi_cl_int clGetDeviceInfo(ferryi_cl_device device, ferryi_cl_uint name, size_t bytes,

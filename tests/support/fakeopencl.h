@@ -12,6 +12,7 @@
  * - stops: no queue works while another one waits for a user event
  * - narrow: kernels have no atomic operations on 64 bits
  * - silent: the driver does not describe arguments of kernels
+ * - apart: the second device belongs to another platform
  */
 
 #include <dlfcn.h>

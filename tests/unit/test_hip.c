@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests the differences of HIP from CUDA (src/device/hip) on devices of fakehip. The argument is a
- * build of fakehip; the default imitates ROCm 6.3. */
+/* Tests the differences of HIP from CUDA (src/device/hip) on devices of fakehip.
+ *
+ * Usage: test_hip [LIBRARY [kernels|long]]. The library is a build of fakehip; the default imitates
+ * ROCm 6.3. With "kernels", tests that the library's kernels are launched, over a fake compiler.
+ * With "long", hiprtc compiles every conversion. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,10 +14,17 @@
 #include <cmocka.h>
 
 #include <ferry/buffer.h>
+#include <ferry/ferry.h>
+#include <ferry/float.h>
+#include <ferry/int8.h>
 
+#include "src/convert/converter.h"
 #include "src/device/gpu/gpu_device.h"
 #include "src/device/hip/hip.h"
 #include "src/device/hip/hip_abi.h"
+#include "src/transfer/scatter_hip.h"
+#include "tests/support/convert_kernels.h"
+#include "tests/support/convert_values.h"
 #include "tests/support/fakecuda.h"
 #include "tests/support/folder.h"
 #include "tests/support/status.h"
@@ -379,6 +389,152 @@ test_texts_are_compiled_for_a_device(void **state)
     folder_remove(folder);
 }
 
+/* -- texts of the library ---------------------------------------------------------------------- */
+
+/* Compiles a text of the library for MI200. */
+static void
+check_text(const char *name, ferry_code_kind kind, const char *lines)
+{
+    const ferry_kernel_code code = {.kind = kind, .flags = FERRY_CODE_EXACT, .code = lines};
+    ferry_kernel_source source = source_of(&code);
+    source.name = name;
+    OK(ferry_kernel_check(&source, "gfx90a"));
+}
+
+/* Compiles the conversions from the types whose numbers are below `count` to all types. */
+static void
+check_conversions(size_t count)
+{
+    char *lines = malloc(ferryi_convert_text_bytes + 64 * count * ferryi_number_count);
+    assert_non_null(lines);
+    memcpy(lines, ferryi_convert_text, ferryi_convert_text_bytes + 1);
+    char *end = lines + ferryi_convert_text_bytes;
+    for (size_t from = 0; from < count; from++)
+        for (size_t to = 0; to < ferryi_number_count; to++) {
+            const char *line =
+                ferryi_convert_line(convert_numbers[from].element(), convert_numbers[to].element());
+            end = stpcpy(end, line ? line : "");
+        }
+    check_text("ferryi_float_to_int8_first_unfit", FERRY_CODE_CUDA, lines);
+    free(lines);
+}
+
+static void
+test_texts_of_the_library_compile(void **state)
+{
+    (void)state;
+    need_compiler();
+    check_text("ferry_scatter", FERRY_CODE_HIP, ferryi_scatter_hip);
+    check_conversions(1);
+}
+
+static void
+test_all_conversions_compile(void **state)
+{
+    (void)state;
+    need_compiler();
+    check_conversions(ferryi_number_count);
+}
+
+/* -- the kernels of the library, from texts that fakehiprtc compiles --------------------------- */
+
+struct scatter_entry {
+    char *target;
+    const char *source;
+    uint64_t bytes;
+};
+
+/* Runs on the host in place of the library's scatter kernel, and makes the same copies. */
+static void
+scatter(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    const struct scatter_entry *entries = *(const struct scatter_entry **)parameters[0];
+    (void)block;
+    for (unsigned i = 0; i < grid[0]; i++)
+        memcpy(entries[i].target, entries[i].source, entries[i].bytes);
+}
+
+static ferry_context *
+open_context(void)
+{
+    const ferry_context_options options = {.devices = "hip"};
+    ferry_context *context;
+    setenv("FERRY_HIPRTC_LIBRARY", FERRY_TEST_FAKECUDA_FOLDER "/libfakehiprtc.so", 1);
+    convert_kernels_register();
+    fake.fakecuda_register_kernel("ferry_scatter", scatter, 1, (const size_t[]){sizeof(void *)});
+    OK(ferry_context_create(&options, &context));
+    return context;
+}
+
+static uint64_t
+launches(void)
+{
+    return fake.fakecuda_calls_of("hipModuleLaunchKernel");
+}
+
+/* A conversion with a check launches a search and the conversion, and no host function. */
+static void
+test_conversions_run_as_device_code(void **state)
+{
+    enum { COUNT = 1000 };
+    ferry_context *context = open_context();
+    ferry_float_buffer x = {0};
+    ferry_int8_buffer y = {0};
+    int8_t out[COUNT];
+    (void)state;
+    OK(ferry_float_create(context, COUNT, NULL, &x));
+    OK(ferry_int8_create(context, COUNT, NULL, &y));
+    const ferry_copy_options on_device = {.stream = ferry_context_stream(context, 1)},
+                             checked = {.stream = on_device.stream, .convert = FERRY_CONVERT_CHECK};
+    const ferry_copy_region region = {
+        .target = {.buffer = y.raw}, .source = {.buffer = x.raw}, .count = COUNT};
+    OK(ferry_float_fill(x, 0, FERRY_REST, 25.0f, &on_device));
+    const uint64_t before = launches(), calls = fake.fakecuda_calls_of("hipLaunchHostFunc");
+    OK(ferry_copy(&region, 1, &checked));
+    assert_int_equal(launches() - before, 2);
+    assert_int_equal(fake.fakecuda_calls_of("hipLaunchHostFunc"), calls);
+    OK(ferry_int8_copy_to(y, 0, COUNT, out, NULL));
+    for (int i = 0; i < COUNT; i++)
+        assert_int_equal(out[i], 25);
+    OK(ferry_float_fill(x, 700, 1, 1000.0f, &on_device));
+    assert_int_equal(ferry_copy(&region, 1, &checked), FERRY_ERROR_OUT_OF_RANGE);
+    assert_says("700");
+    ferry_int8_destroy(&y);
+    ferry_float_destroy(&x);
+    ferry_context_destroy(&context);
+}
+
+/* Small ranges at odd distances are one launch. */
+static void
+test_batches_run_as_device_code(void **state)
+{
+    enum { COUNT = 1000, RANGES = 20 };
+    ferry_context *context = open_context();
+    ferry_float_buffer x = {0};
+    static float in[COUNT], out[COUNT];
+    ferry_copy_region regions[RANGES] = {0};
+    const ferry_copy_options on_device = {.stream = ferry_context_stream(context, 1)};
+    (void)state;
+    OK(ferry_float_create(context, COUNT, NULL, &x));
+    OK(ferry_float_fill(x, 0, FERRY_REST, 0, NULL));
+    OK(ferry_float_sync_to(x, 1, NULL));
+    for (size_t i = 0; i < COUNT; i++)
+        in[i] = (float)i;
+    for (size_t i = 0; i < RANGES; i++)
+        regions[i] = (ferry_copy_region){.target = {.buffer = x.raw, .offset = i * i},
+                                         .source = {.memory = in + i * i},
+                                         .count = 1 + i % 3};
+    const uint64_t before = launches(), copies = fake.fakecuda_calls_of("hipMemcpyHtoDAsync");
+    OK(ferry_copy(regions, RANGES, &on_device));
+    assert_int_equal(launches() - before, 1);
+    assert_int_equal(fake.fakecuda_calls_of("hipMemcpyHtoDAsync"), copies);
+    OK(ferry_float_copy_to(x, 0, COUNT, out, NULL));
+    for (size_t i = 0; i < RANGES; i++)
+        assert_memory_equal(out + i * i, in + i * i, (1 + i % 3) * sizeof(float));
+    ferry_float_destroy(&x);
+    ferry_context_destroy(&context);
+}
+
 static const char *library = FERRY_TEST_FAKECUDA_FOLDER "/libfakehip.so";
 
 static int
@@ -420,8 +576,20 @@ main(int argc, char **argv)
         HIP_TEST(test_limits_of_a_launch),
         HIP_TEST(test_checks_of_texts),
         HIP_TEST(test_texts_are_compiled_for_a_device),
+        HIP_TEST(test_texts_of_the_library_compile),
     };
+    const struct CMUnitTest kernel_tests[] = {
+        HIP_TEST(test_conversions_run_as_device_code),
+        HIP_TEST(test_batches_run_as_device_code),
+    };
+    const struct CMUnitTest long_tests[] = {HIP_TEST(test_all_conversions_compile)};
+    const char *part = argc > 2 ? argv[2] : "";
     if (argc > 1)
         library = argv[1];
+    setenv("FERRY_HIP_LIBRARY", library, 1);
+    if (strcmp(part, "kernels") == 0)
+        return cmocka_run_group_tests(kernel_tests, start, NULL);
+    if (strcmp(part, "long") == 0)
+        return cmocka_run_group_tests(long_tests, start, NULL);
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -77,12 +77,21 @@ number_of(const struct ferryi_opencl_device *opencl, ferryi_cl_uint name)
     return ferryi_opencl_number(opencl->driver, opencl->device, name);
 }
 
+/* Reads the beginning of a text that a device reports. Drivers fill only space for the whole text.
+ */
 static void
 read_text(const struct ferryi_opencl_device *opencl, ferryi_cl_uint name, char *text, size_t bytes)
 {
+    const struct ferryi_opencl_driver *driver = opencl->driver;
+    size_t whole_bytes = 0;
     *text = 0;
-    opencl->driver->clGetDeviceInfo(opencl->device, name, bytes - 1, text, NULL);
-    text[bytes - 1] = 0;
+    if (driver->clGetDeviceInfo(opencl->device, name, 0, NULL, &whole_bytes) != FERRYI_CL_SUCCESS)
+        return;
+    char *whole = calloc(1, whole_bytes + 1);
+    if (whole && driver->clGetDeviceInfo(opencl->device, name, whole_bytes, whole, NULL) ==
+                     FERRYI_CL_SUCCESS)
+        snprintf(text, bytes, "%s", whole);
+    free(whole);
 }
 
 /* Reads the properties of which the target consists: code is compiled for a device and a driver. */
@@ -192,6 +201,7 @@ open_device(int ordinal, const struct ferryi_device_config *config, ferryi_devic
     opencl->base.kind = "opencl";
     opencl->driver = list->driver;
     opencl->platform = entry->platform;
+    opencl->base.group = entry->platform; /* platforms have no common OpenCL context */
     opencl->device = entry->device;
     opencl->model = entry->model;
     opencl->ordinal = ordinal;
@@ -214,24 +224,8 @@ count_devices(void)
     return ferryi_opencl_list_get(&list) == FERRY_OK ? list->count : 0;
 }
 
-/* Devices of two platforms have no common OpenCL context. */
-static ferry_status
-check_pair(ferryi_device *first, ferryi_device *second)
-{
-    const struct ferryi_opencl_platform *one = ferryi_opencl_of(first)->platform;
-    const struct ferryi_opencl_platform *other = ferryi_opencl_of(second)->platform;
-    if (one == other)
-        return FERRY_OK;
-    return ferryi_fail(
-        FERRY_ERROR_UNSUPPORTED,
-        "opencl:%d is of the platform \"%s\", and opencl:%d of \"%s\"; make a context "
-        "for each platform",
-        first->properties.native, one->name, second->properties.native, other->name);
-}
-
 const ferryi_device_kind ferryi_opencl_kind = {.name = "opencl",
                                                .count = count_devices,
                                                .open = open_device,
-                                               .check_pair = check_pair,
                                                .made_up = false,
                                                .language = FERRY_LANGUAGE_OPENCL};

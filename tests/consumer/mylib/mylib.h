@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 
+/* The index of the last component in mylib_vec3.v. */
+enum { MYLIB_LAST = 1 };
+
 struct mylib_vec3 {
     float x, v[2];
 };

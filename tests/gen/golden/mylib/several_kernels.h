@@ -3880,7 +3880,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_linear_sum_source(ferry_parameter parameters[6])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_linear_sum(double a, const double *x, double b, const double *y, double *z, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -3889,7 +3889,7 @@ mylib_linear_sum_source(ferry_parameter parameters[6])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_linear_sum(double a, __global const double *x, double b, __global const double *y, __global double *z, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -3942,7 +3942,7 @@ mylib_roots_source(ferry_parameter parameters[4])
 {
     static const char text[] =
         "static __device__ float mylib_several_sqrtf_(float x) { return sqrtf(x); }\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_roots(const float *x, const float *y, float *z, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -3952,7 +3952,7 @@ mylib_roots_source(ferry_parameter parameters[4])
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
         "static float mylib_several_sqrtf_(float x) { return (float)sqrt((double)x); }\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_roots(__global const float *x, __global const float *y, __global float *z, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -4005,7 +4005,7 @@ mylib_functions_source(ferry_parameter parameters[4])
         "static __device__ double mylib_several_sqrt_(double x) { return sqrt(x); }\n"
         "static __device__ double mylib_several_sin_(double x) { return sin(x); }\n"
         "static __device__ double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_functions(const float *x, float *y, double *z, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -4020,7 +4020,7 @@ mylib_functions_source(ferry_parameter parameters[4])
         "static double mylib_several_sqrt_(double x) { return sqrt(x); }\n"
         "static double mylib_several_sin_(double x) { return sin(x); }\n"
         "static double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_functions(__global const float *x, __global float *y, __global double *z, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -4069,7 +4069,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_shift_source(ferry_parameter parameters[5])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_shift(struct mylib_vec3 *points, struct mylib_vec3 by, mylib_large many, unsigned char tag, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -4080,7 +4080,7 @@ mylib_shift_source(ferry_parameter parameters[5])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_shift(__global struct mylib_vec3 *points, struct mylib_vec3 by, mylib_large many, uchar tag, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -4128,7 +4128,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_scale_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_scale(int *x, int by, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -4137,7 +4137,7 @@ mylib_scale_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_scale(__global int *x, int by, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -4179,7 +4179,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_dot_source(ferry_parameter parameters[4])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_dot(const double *x, const double *y, double *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -4202,7 +4202,7 @@ mylib_dot_source(ferry_parameter parameters[4])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_dot(__global const double *x, __global const double *y, __global double *partial_, ferry_size n_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -4261,7 +4261,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_dot_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_dot_into(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -4284,7 +4284,7 @@ mylib_dot_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_dot_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -4338,7 +4338,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_total_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_total(const float *x, float *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
@@ -4361,7 +4361,7 @@ mylib_total_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_total(__global const float *x, __global float *partial_, ferry_size n_)\n"
         "{\n"
         "    __local float shared_[256];\n"
@@ -4417,7 +4417,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_total_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_total_into(const float *partial_, float *out_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
@@ -4440,7 +4440,7 @@ mylib_total_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_total_into(__global const float *partial_, __global float *out_, ferry_size n_)\n"
         "{\n"
         "    __local float shared_[256];\n"
@@ -4494,7 +4494,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_longest_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_longest(const struct mylib_vec3 *points, float *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
@@ -4517,7 +4517,7 @@ mylib_longest_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_longest(__global const struct mylib_vec3 *points, __global float *partial_, ferry_size n_)\n"
         "{\n"
         "    __local float shared_[256];\n"
@@ -4573,7 +4573,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_longest_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_longest_into(const float *partial_, float *out_, size_t n_)\n"
         "{\n"
         "    __shared__ float shared_[256];\n"
@@ -4596,7 +4596,7 @@ mylib_longest_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_longest_into(__global const float *partial_, __global float *out_, ferry_size n_)\n"
         "{\n"
         "    __local float shared_[256];\n"
@@ -4650,7 +4650,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_least_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_least(const short *x, short *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ short shared_[256];\n"
@@ -4673,7 +4673,7 @@ mylib_least_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_least(__global const short *x, __global short *partial_, ferry_size n_)\n"
         "{\n"
         "    __local short shared_[256];\n"
@@ -4729,7 +4729,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_least_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_least_into(const short *partial_, short *out_, size_t n_)\n"
         "{\n"
         "    __shared__ short shared_[256];\n"
@@ -4752,7 +4752,7 @@ mylib_least_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_least_into(__global const short *partial_, __global short *out_, ferry_size n_)\n"
         "{\n"
         "    __local short shared_[256];\n"
@@ -4806,7 +4806,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_count_above_source(ferry_parameter parameters[4])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_count_above(const float *x, float limit, unsigned long long *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ unsigned long long shared_[256];\n"
@@ -4829,7 +4829,7 @@ mylib_count_above_source(ferry_parameter parameters[4])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_count_above(__global const float *x, float limit, __global ulong *partial_, ferry_size n_)\n"
         "{\n"
         "    __local ulong shared_[256];\n"
@@ -4887,7 +4887,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_count_above_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_count_above_into(const unsigned long long *partial_, unsigned long long *out_, size_t n_)\n"
         "{\n"
         "    __shared__ unsigned long long shared_[256];\n"
@@ -4910,7 +4910,7 @@ mylib_count_above_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_count_above_into(__global const ulong *partial_, __global ulong *out_, ferry_size n_)\n"
         "{\n"
         "    __local ulong shared_[256];\n"
@@ -4978,7 +4978,7 @@ mylib_lengths_source(ferry_parameter parameters[5])
         "        return least;\n"
         "    return length;\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_lengths(const double *x, const double *y, double least, double *z, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5001,7 +5001,7 @@ mylib_lengths_source(ferry_parameter parameters[5])
         "        return least;\n"
         "    return length;\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_lengths(__global const double *x, __global const double *y, double least, __global double *z, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5057,7 +5057,7 @@ mylib_move_source(ferry_parameter parameters[3])
         "    point.x += by;\n"
         "    return point;\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_move(struct mylib_vec3 *points, float by, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5072,7 +5072,7 @@ mylib_move_source(ferry_parameter parameters[3])
         "    point.x += by;\n"
         "    return point;\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_move(__global struct mylib_vec3 *points, float by, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5119,7 +5119,7 @@ mylib_norm_source(ferry_parameter parameters[3])
         "{\n"
         "    return x * x;\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_norm(const double *x, double *partial_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -5147,7 +5147,7 @@ mylib_norm_source(ferry_parameter parameters[3])
         "{\n"
         "    return x * x;\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_norm(__global const double *x, __global double *partial_, ferry_size n_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -5203,7 +5203,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_norm_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_norm_into(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -5226,7 +5226,7 @@ mylib_norm_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_norm_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -5287,7 +5287,7 @@ mylib_blur_source(ferry_parameter parameters[9])
         "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
         "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_blur(const float *now, float weight, float *next, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
@@ -5309,7 +5309,7 @@ mylib_blur_source(ferry_parameter parameters[9])
         "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
         "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_blur(__global const float *now, float weight, __global float *next, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
@@ -5366,7 +5366,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_clip_source(ferry_parameter parameters[2])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_clip(double *x, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5375,7 +5375,7 @@ mylib_clip_source(ferry_parameter parameters[2])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_clip(__global double *x, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5415,7 +5415,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_slope_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_slope(const double *x, double *z, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5425,7 +5425,7 @@ mylib_slope_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_slope(__global const double *x, __global double *z, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5472,7 +5472,7 @@ mylib_look_up_source(ferry_parameter parameters[7])
     static const char text[] =
         "static __device__ double mylib_several_fmin_(double x, double y) { return fmin(x, y); }\n"
         "static __device__ double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_look_up(const double *keys, const struct mylib_vec3 *values, const double *x, const float *scale_one_, float *y, size_t n_, size_t keys_count_)\n"
         "{\n"
         "    const float scale = scale_one_[0];\n"
@@ -5494,7 +5494,7 @@ mylib_look_up_source(ferry_parameter parameters[7])
     static const char opencl_text[] =
         "static double mylib_several_fmin_(double x, double y) { return fmin(x, y); }\n"
         "static double mylib_several_fmax_(double x, double y) { return fmax(x, y); }\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_look_up(__global const double *keys, __global const struct mylib_vec3 *values, __global const double *x, __global const float *scale_one_, __global float *y, ferry_size n_, ferry_size keys_count_)\n"
         "{\n"
         "    const float scale = scale_one_[0];\n"
@@ -5587,7 +5587,7 @@ mylib_classify_source(ferry_parameter parameters[6])
         "    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));\n"
         "    return at;\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_classify(const double *keys, const double *x, double *below, int *marks, size_t n_, size_t keys_count_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5621,7 +5621,7 @@ mylib_classify_source(ferry_parameter parameters[6])
         "    mylib_several_atomic_add_int32_(&marks[at], 1 + (1));\n"
         "    return at;\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_classify(__global const double *keys, __global const double *x, __global double *below, __global int *marks, ferry_size n_, ferry_size keys_count_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5685,7 +5685,7 @@ mylib_special_source(ferry_parameter parameters[5])
         "static __device__ double mylib_several_tgamma_(double x) { return tgamma(x); }\n"
         "static __device__ float mylib_several_cbrtf_(float x) { return cbrtf(x); }\n"
         "static __device__ float mylib_several_erff_(float x) { return erff(x); }\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_special(const double *x, const float *y, double *z, float *w, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5706,7 +5706,7 @@ mylib_special_source(ferry_parameter parameters[5])
         "static double mylib_several_tgamma_(double x) { return tgamma(x); }\n"
         "static float mylib_several_cbrtf_(float x) { return (float)cbrt((double)x); }\n"
         "static float mylib_several_erff_(float x) { return (float)erf((double)x); }\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_special(__global const double *x, __global const float *y, __global double *z, __global float *w, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5759,7 +5759,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_swap_pairs_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_swap_pairs(ferry_complex_double *amplitudes, unsigned long long distance, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5771,7 +5771,7 @@ mylib_swap_pairs_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_swap_pairs(__global ferry_complex_double *amplitudes, ulong distance, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5816,7 +5816,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_scatter_source(ferry_parameter parameters[4])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_scatter(const unsigned int *at, const float *x, float *y, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -5825,7 +5825,7 @@ mylib_scatter_source(ferry_parameter parameters[4])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_scatter(__global const uint *at, __global const float *x, __global float *y, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -5873,7 +5873,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_row_sum_source(ferry_parameter parameters[5])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_row_sum(const double *x, const unsigned long long *begin_one_, const double *weight, double *partial_, size_t n_)\n"
         "{\n"
         "    const unsigned long long begin = begin_one_[0];\n"
@@ -5898,7 +5898,7 @@ mylib_row_sum_source(ferry_parameter parameters[5])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_row_sum(__global const double *x, __global const ulong *begin_one_, __global const double *weight, __global double *partial_, ferry_size n_)\n"
         "{\n"
         "    const ulong begin = begin_one_[0];\n"
@@ -5962,7 +5962,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_row_sum_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_row_sum_into(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -5985,7 +5985,7 @@ mylib_row_sum_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_row_sum_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -6046,7 +6046,7 @@ mylib_smooth_source(ferry_parameter parameters[11])
         "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
         "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_smooth(const float *now, const float *kernel_of, const float *scale_one_, float *next, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_, size_t kernel_of_count_)\n"
         "{\n"
         "    const float scale = scale_one_[0];\n"
@@ -6070,7 +6070,7 @@ mylib_smooth_source(ferry_parameter parameters[11])
         "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
         "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_smooth(__global const float *now, __global const float *kernel_of, __global const float *scale_one_, __global float *next, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_, ferry_size kernel_of_count_)\n"
         "{\n"
         "    const float scale = scale_one_[0];\n"
@@ -6142,7 +6142,7 @@ mylib_heat_source(ferry_parameter parameters[10])
         "    return at_ + (size_t)step_;\n"
         "}\n"
         "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_heat(const float *now, float rate, float *next, int *visits, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
@@ -6164,7 +6164,7 @@ mylib_heat_source(ferry_parameter parameters[10])
         "    return at_ + (size_t)step_;\n"
         "}\n"
         "#define now(row_step_, column_step_) now[(near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_heat(__global const float *now, float rate, __global float *next, __global int *visits, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
@@ -6234,7 +6234,7 @@ mylib_wave_source(ferry_parameter parameters[12])
         "    return at_ < end_ - by_ \? at_ + by_ : at_ - (end_ - by_);\n"
         "}\n"
         "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_wave(const double *now, const double *weights, double *next, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
@@ -6260,7 +6260,7 @@ mylib_wave_source(ferry_parameter parameters[12])
         "    return at_ < end_ - by_ \? at_ + by_ : at_ - (end_ - by_);\n"
         "}\n"
         "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_wave(__global const double *now, __global const double *weights, __global double *next, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
@@ -6331,7 +6331,7 @@ mylib_solid_source(ferry_parameter parameters[11])
         "    return at_ + (size_t)step_;\n"
         "}\n"
         "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_solid(const float *now, float *next, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
@@ -6352,7 +6352,7 @@ mylib_solid_source(ferry_parameter parameters[11])
         "    return at_ + (size_t)step_;\n"
         "}\n"
         "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_solid(__global const float *now, __global float *next, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
@@ -6417,7 +6417,7 @@ mylib_softened_source(ferry_parameter parameters[11])
         "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
         "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_softened(const float *now, float *next, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
@@ -6439,7 +6439,7 @@ mylib_softened_source(ferry_parameter parameters[11])
         "    return at_ + (size_t)step_ < end_ \? at_ + (size_t)step_ : end_ - 1;\n"
         "}\n"
         "#define now(plane_step_, row_step_, column_step_) now[((near_(plane, plane_step_, planes)) * rows + near_(row, row_step_, rows)) * columns + near_(column, column_step_, columns) - read_begin_]\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_softened(__global const float *now, __global float *next, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    const size_t cells_ = plane_count_ * row_count_ * column_count_, box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_;\n"
@@ -6509,7 +6509,7 @@ mylib_painted_source(ferry_parameter parameters[9])
         "        return;\n"
         "    mylib_several_atomic_add_int32_(&bins[row], (int)i);\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_painted(int *image, int *bins, int most, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
@@ -6534,7 +6534,7 @@ mylib_painted_source(ferry_parameter parameters[9])
         "        return;\n"
         "    mylib_several_atomic_add_int32_(&bins[row], (int)i);\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_painted(__global int *image, __global int *bins, int most, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    const size_t cells_ = row_count_ * column_count_, box_begin_ = first_row_ * columns + first_column_;\n"
@@ -6589,7 +6589,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_field_sum_source(ferry_parameter parameters[9])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_field_sum(const double *x, double weight, double *partial_, size_t rows, size_t columns, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -6616,7 +6616,7 @@ mylib_field_sum_source(ferry_parameter parameters[9])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_field_sum(__global const double *x, double weight, __global double *partial_, ferry_size rows, ferry_size columns, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -6683,7 +6683,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_field_sum_into_source(ferry_parameter parameters[3])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_field_sum_into(const double *partial_, double *out_, size_t n_)\n"
         "{\n"
         "    __shared__ double shared_[256];\n"
@@ -6706,7 +6706,7 @@ mylib_field_sum_into_source(ferry_parameter parameters[3])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_field_sum_into(__global const double *partial_, __global double *out_, ferry_size n_)\n"
         "{\n"
         "    __local double shared_[256];\n"
@@ -6760,7 +6760,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_field_step_source(ferry_parameter parameters[14])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_field_step(double *x, const double *y, uint64_t *scratch_, double *total_out_, unsigned long long *last_out_, size_t planes, size_t rows, size_t columns, size_t first_plane_, size_t plane_count_, size_t first_row_, size_t row_count_, size_t first_column_, size_t column_count_)\n"
         "{\n"
         "    __shared__ double total_shared_[256];\n"
@@ -6826,7 +6826,7 @@ mylib_field_step_source(ferry_parameter parameters[14])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_field_step(__global double *x, __global const double *y, __global uint64_t *scratch_, __global double *total_out_, __global ulong *last_out_, ferry_size planes, ferry_size rows, ferry_size columns, ferry_size first_plane_, ferry_size plane_count_, ferry_size first_row_, ferry_size row_count_, ferry_size first_column_, ferry_size column_count_)\n"
         "{\n"
         "    __local double total_shared_[256];\n"
@@ -6946,7 +6946,7 @@ mylib_step_source(ferry_parameter parameters[10])
 {
     static const char text[] =
         "static __device__ double mylib_several_fabs_(double x) { return fabs(x); }\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_step(const double *alpha_one_, double *x, double *r, const double *p, const double *w, uint64_t *scratch_, double *rr_out_, double *largest_out_, unsigned long long *many_out_, size_t n_)\n"
         "{\n"
         "    const double alpha = alpha_one_[0];\n"
@@ -7032,7 +7032,7 @@ mylib_step_source(ferry_parameter parameters[10])
 #endif
     static const char opencl_text[] =
         "static double mylib_several_fabs_(double x) { return fabs(x); }\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_step(__global const double *alpha_one_, __global double *x, __global double *r, __global const double *p, __global const double *w, __global uint64_t *scratch_, __global double *rr_out_, __global double *largest_out_, __global ulong *many_out_, ferry_size n_)\n"
         "{\n"
         "    const double alpha = alpha_one_[0];\n"
@@ -7177,7 +7177,7 @@ FERRY_INLINE ferry_kernel_source
 mylib_extent_source(ferry_parameter parameters[7])
 {
     static const char text[] =
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_extent(const short *x, uint64_t *scratch_, short *least_out_, short *most_out_, long long *total_out_, size_t n_, size_t x_count_)\n"
         "{\n"
         "    __shared__ short least_shared_[256];\n"
@@ -7253,7 +7253,7 @@ mylib_extent_source(ferry_parameter parameters[7])
         "}\n";
 #ifndef FERRY_NO_OPENCL_SOURCE
     static const char opencl_text[] =
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_extent(__global const short *x, __global uint64_t *scratch_, __global short *least_out_, __global short *most_out_, __global long *total_out_, ferry_size n_, ferry_size x_count_)\n"
         "{\n"
         "    __local short least_shared_[256];\n"
@@ -7391,7 +7391,7 @@ mylib_tally_source(ferry_parameter parameters[7])
         "{\n"
         "    atomicAdd((unsigned long long *)at_, (unsigned long long)value_);\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_tally(const int *keys, int *counts, unsigned int *most, long long *least, unsigned long long *sums, size_t n_, size_t counts_count_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -7425,7 +7425,7 @@ mylib_tally_source(ferry_parameter parameters[7])
         "{\n"
         "    atom_add(at_, value_);\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_tally(__global const int *keys, __global int *counts, __global uint *most, __global long *least, __global ulong *sums, ferry_size n_, ferry_size counts_count_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -7513,7 +7513,7 @@ mylib_tally_floats_source(ferry_parameter parameters[6])
         "{\n"
         "    atomicAdd((double *)at_, (double)value_);\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_tally_floats(const int *keys, float *sums, double *least, double *total, size_t n_, size_t sums_count_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -7565,7 +7565,7 @@ mylib_tally_floats_source(ferry_parameter parameters[6])
         "        found_ = atom_cmpxchg((volatile __global ulong *)at_, seen_, as_ulong(old_ + value_));\n"
         "    } while (found_ != seen_);\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_tally_floats(__global const int *keys, __global float *sums, __global double *least, __global double *total, ferry_size n_, ferry_size sums_count_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"
@@ -7638,7 +7638,7 @@ mylib_relax_source(ferry_parameter parameters[7])
         "    }\n"
         "    reached[i] = true;\n"
         "}\n"
-        "extern \"C\" __global__ void\n"
+        "extern \"C\" __global__ void __launch_bounds__(256)\n"
         "mylib_relax(const int *starts, const int *targets, int *levels, int level, bool *reached, struct mylib_vec3 unused, size_t n_)\n"
         "{\n"
         "    for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n_; i += (size_t)gridDim.x * blockDim.x) {\n"
@@ -7664,7 +7664,7 @@ mylib_relax_source(ferry_parameter parameters[7])
         "    }\n"
         "    reached[i] = (( true) != 0);\n"
         "}\n"
-        "__kernel void\n"
+        "__kernel __attribute__((reqd_work_group_size(256, 1, 1))) void\n"
         "mylib_relax(__global const int *starts, __global const int *targets, __global int *levels, int level, __global uchar *reached, struct mylib_vec3 unused, ferry_size n_)\n"
         "{\n"
         "    for (size_t i = get_global_id(0); i < n_; i += get_global_size(0)) {\n"

@@ -1,0 +1,79 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Plays the tests of OpenCL with a driver that this machine need not have.
+# usage: opencl.sh fetch DRIVER FOLDER          gets the driver; exit status 77: it cannot be had here
+#        opencl.sh DRIVER FOLDER BUILD-FOLDER   the last line is "N passed, N failed"
+# The driver is "intel", Intel's for processors, from PyPI; or "pocl", a newer PoCL than Debian 12 has, in a chroot with Debian 13, which
+# needs root. Both take SPIR-V and have unified shared memory.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+
+absolute() { mkdir -p "$1" && CDPATH='' cd -- "$1" && pwd; }
+
+# The loader's list of drivers in the wheel names a folder of conda. The runtime needs libsvml, which another wheel has among much else.
+fetch_intel() {
+    [ ! -e "$folder/icd/intel.icd" ] || return 0
+    python3 -m venv "$folder/venv" &&
+        "$folder/venv/bin/pip" install --quiet intel-opencl-rt &&
+        "$folder/venv/bin/pip" install --quiet --no-deps intel-cmplr-lib-rt || return 77
+    mkdir -p "$folder/icd"
+    echo "$folder/venv/lib/libintelocl.so" >"$folder/icd/intel.icd"
+}
+
+fetch_pocl() {
+    [ ! -e "$folder/whole" ] || return 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v mmdebstrap >/dev/null; then return 77; fi
+    mmdebstrap --quiet --variant=minbase --include=pocl-opencl-icd,ocl-icd-libopencl1,libcmocka0 trixie "$folder/trixie" \
+        http://deb.debian.org/debian || return 77
+    : >"$folder/whole"
+}
+
+# Runs a command in the chroot. Without /sys PoCL finds no memory.
+write_wrapper() {
+    cat >"$folder/wrapper" <<END
+#!/bin/sh
+export FERRY_TEST_PLACE="\$PWD"
+exec unshare --mount sh -ec '
+    for path in /proc /dev /sys /tmp "$root" "$build"; do
+        mkdir -p "$folder/trixie\$path"
+        mount --rbind "\$path" "$folder/trixie\$path"
+    done
+    exec chroot "$folder/trixie" sh -c "cd \"\\\$FERRY_TEST_PLACE\" && exec \"\\\$@\"" sh "\$@"' sh "\$@"
+END
+    chmod +x "$folder/wrapper"
+}
+
+# play MESON-OPTIONS...: a device of the driver is the only one, so that tests of two are skipped. fakeopencl makes calls of PoCL fail.
+play() {
+    rm -f "$build"/meson-logs/testlog*.json
+    meson test -C "$build" --no-rebuild -t 4 --suite opencl --suite opencl-long --no-suite fakeopencl "$@" >"$folder/tests.log" 2>&1 || true
+    : >"$folder/sums"
+    python3 "$root/tests/summary.py" "$driver" "$folder/sums" "$build"/meson-logs/testlog*.json || true
+    awk '{ passed += $1; failed += $2 }
+         END { printf "%d passed, %d failed\n", passed, failed; exit failed > 0 || passed == 0 }' "$folder/sums"
+}
+
+play_intel() {
+    LD_LIBRARY_PATH=$folder/venv/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    export LD_LIBRARY_PATH
+    # Beside this machine's driver, if there is one: two platforms in one context.
+    OCL_ICD_FILENAMES=$folder/venv/lib/libintelocl.so "$build/tests/device/test_device_platforms" || [ $? -eq 77 ]
+    OCL_ICD_VENDORS=$folder/icd/ play
+}
+
+# The programs of examples are started by Python, which the chroot lacks.
+play_pocl() {
+    write_wrapper
+    play --wrapper "$folder/wrapper" --no-suite examples
+}
+
+if [ "$1" = fetch ]; then
+    driver=$2
+    folder=$(absolute "$3")
+    "fetch_$driver"
+else
+    driver=$1
+    folder=$(absolute "$2")
+    build=$(absolute "$3")
+    "play_$driver"
+fi
