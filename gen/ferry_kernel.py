@@ -73,7 +73,9 @@ class Kernel:
         self.out_of_range = ("the box is not inside, or an array is too small" if self.box else "an array is shorter than `count`" if self.has_count else
                              "the counts differ")
         self.cell = ["i", *self.box.indices, "at_"] if self.box else ["i"]  # what is different for each element
-        self.parameter_count = len(self.parameters) + {"reduction": 1, "fused": 1 + len(self.results)}.get(self.form, 0) + len(self.sizes)
+        self.reductions = self.results or ([self.reduced] if self.reduced else [])
+        self.first_result = len(self.parameters) + (1 if self.results else 0)  # its index; a fused kernel has scratch memory before it
+        self.parameter_count = self.first_result + len(self.reductions) + len(self.sizes)
         self.ones = [parameter for parameter in self.parameters if parameter.one]
         # Elements that write the same one must not run at once, and the compiler must not take them for independent.
         self.scatters = any(parameter.whole and not parameter.is_read for parameter in self.parameters)

@@ -70,7 +70,7 @@ class KernelFile:
         found += [helper for kernel in self.kernels for helper in kernel.helpers]
         self.helpers = list({helper.called: helper for helper in found}.values())
         self.has_returns = any(kernel.returns for kernel in self.kernels)
-        self.has_result = any(kernel.result for kernel in self.kernels)
+        self.reduces = any(kernel.reductions for kernel in self.kernels)
         self.neighbours = {edges: NEIGHBOURS[edges] for edges in ("nearest", "wrap") if any(kernel.edges == edges for kernel in self.kernels)}
         self.has_box = any(kernel.box for kernel in self.kernels)
         self.block, self.blocks, self.part = BLOCK, BLOCKS, PART

@@ -89,9 +89,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_cells(const ferry_kernel *ke
 FERRY_API int ferry_kernel_runs_here(const ferry_kernel *kernel, ferry_stream *stream);
 
 /**
- * Returns an argument that passes memory of the program for one element, to an OVERWRITE parameter.
- * ferry_kernel_launch() takes it where ferry_kernel_runs_here() returns 1, and refuses it elsewhere
- * (FERRY_ERROR_UNSUPPORTED). Such a launch returns the failure of the host function. Threads: any.
+ * Returns an argument that passes memory of the program for one element, to an OVERWRITE or UPDATE
+ * parameter. ferry_kernel_launch() takes it where ferry_kernel_runs_here() returns 1, and refuses
+ * it elsewhere (FERRY_ERROR_UNSUPPORTED). Such a launch returns the failure of the host function.
+ * Threads: any.
  */
 FERRY_API ferry_argument ferry_result_argument(const ferry_element *element, void *result);
 

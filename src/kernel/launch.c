@@ -88,9 +88,9 @@ check_result(const struct ferryi_launch_request *plan, size_t i)
     const ferry_parameter *parameter = &plan->kernel->parameters[i];
     if (!ferryi_same_element(parameter->element, plan->arguments[i].element))
         return wrong_type(plan->kernel, i, &plan->arguments[i]);
-    if (parameter->access != FERRY_OVERWRITE)
+    if (parameter->access == FERRY_READ)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "argument %zu is memory for a result, but the kernel reads it", i);
+                           "argument %zu is memory for a result, but the kernel only reads it", i);
     if (!ferryi_launch_is_here(plan))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "argument %zu is memory for a result, which only a host function on "

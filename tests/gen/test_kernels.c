@@ -416,6 +416,59 @@ launches(void)
     return fake.fakecuda_calls_of("cuLaunchKernel");
 }
 
+/* Returns the number of allocations from the pools of the host and of the device. */
+static uint64_t
+allocations(ferry_context *context)
+{
+    uint64_t all = 0;
+    for (int place = 0; place < 2; place++) {
+        ferry_pool *pool = NULL;
+        ferry_pool_stats stats;
+        MUST(ferry_context_pool(context, place, FERRY_MEMORY_DEFAULT, &pool));
+        MUST(ferry_pool_get_stats(pool, &stats));
+        all += stats.allocations;
+    }
+    return all;
+}
+
+/* Where the host function runs before the launch returns, results need no temporary buffer. */
+static void
+test_results_in_place(ferry_context *context, const mylib_several *kernels)
+{
+    ferry_stream *stream = ferry_context_stream(context, 1);
+    const double numbers[3] = {1, 2, 4}, half = 0.5;
+    ferry_double_buffer alpha = {0}, x = {0}, r = {0}, p = {0}, w = {0}, rr = {0}, most = {0};
+    ferry_uint64_buffer many = {0};
+    mylib_step_results results = {0};
+    uint64_t before = 0;
+    if (!ferry_kernel_runs_here(kernels->step, stream))
+        return;
+    MUST(ferry_double_create_from(context, 1, &half, NULL, &alpha));
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &x));
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &r));
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &p));
+    MUST(ferry_double_create_from(context, 3, numbers, NULL, &w));
+    MUST(ferry_double_create(context, 1, NULL, &rr));
+    MUST(ferry_double_create(context, 1, NULL, &most));
+    MUST(ferry_uint64_create(context, 1, NULL, &many));
+    for (int launch = 0; launch < 2; launch++) {
+        /* The first launch may provide memory for buffers that have none. */
+        before = allocations(context);
+        MUST(mylib_step_into(kernels, stream, alpha, x, r, p, w, rr, most, many));
+        MUST(mylib_step(kernels, stream, alpha, x, r, p, w, &results));
+    }
+    EXPECT(allocations(context) == before);
+    EXPECT(results.largest == 4 && results.many == 2); /* r is -1, -2, -4 after four steps */
+    ferry_uint64_destroy(&many);
+    ferry_double_destroy(&most);
+    ferry_double_destroy(&rr);
+    ferry_double_destroy(&w);
+    ferry_double_destroy(&p);
+    ferry_double_destroy(&r);
+    ferry_double_destroy(&x);
+    ferry_double_destroy(&alpha);
+}
+
 /* A map with three results is one launch, and gives what separate loops give. */
 static void
 test_results(ferry_context *context, const mylib_several *kernels)
@@ -968,6 +1021,7 @@ test_all(ferry_context *context, const mylib_several *kernels)
     test_counts(context, kernels);
     test_stencil_with_table(context, kernels);
     test_results(context, kernels);
+    test_results_in_place(context, kernels);
     test_extents(context, kernels);
     test_atomics(context, kernels);
     test_returns(context, kernels);

@@ -95,13 +95,15 @@ typedef struct mylib_several {
 
 /*
  * These macros make the compiler vectorize the loops even at -O2, and forbid it to fuse operations.
+ * At -O3 gcc unrolls the loop over the 16 partial results of a reduction before it vectorizes, and
+ * then its code is up to five times slower.
  */
 #if defined(__clang__)
 #define MYLIB_SEVERAL_H_LOOPS static inline
 #define MYLIB_SEVERAL_H_EXACT _Pragma("clang fp contract(off)")
 #define MYLIB_SEVERAL_H_INDEPENDENT
 #elif defined(__GNUC__)
-#define MYLIB_SEVERAL_H_LOOPS static inline __attribute__((optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math")))
+#define MYLIB_SEVERAL_H_LOOPS static inline __attribute__((optimize("O2", "tree-vectorize", "vect-cost-model=dynamic", "peel-loops", "fp-contract=off", "no-math-errno", "no-trapping-math")))
 #define MYLIB_SEVERAL_H_EXACT
 #define MYLIB_SEVERAL_H_INDEPENDENT _Pragma("GCC ivdep")
 #else
@@ -7967,7 +7969,7 @@ mylib_several_create(ferry_context *context, mylib_several *out)
 /* Launches mylib_dot where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, ferry_argument result_)
+mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, const ferry_argument *results_)
 {
     size_t n_ = 0;
     ferry_argument arguments_[4];
@@ -7979,14 +7981,14 @@ mylib_dot_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[1] = ferry_double_argument_range(y, 0, n_);
     arguments_[3] = ferry_size_value(n_);
-    arguments_[2] = result_;
+    arguments_[2] = results_[0];
     return ferry_kernel_launch(kernels->dot, ferry_grid_for(1, 1), stream, arguments_, 4);
 }
 
 /* Launches mylib_total where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, ferry_argument result_)
+mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, const ferry_argument *results_)
 {
     size_t n_ = 0;
     ferry_argument arguments_[3];
@@ -7995,14 +7997,14 @@ mylib_total_here_(const mylib_several *kernels, ferry_stream *stream, ferry_floa
         n_ = ferry_float_count(x);
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
     arguments_[2] = ferry_size_value(n_);
-    arguments_[1] = result_;
+    arguments_[1] = results_[0];
     return ferry_kernel_launch(kernels->total, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
 /* Launches mylib_longest where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, ferry_argument result_)
+mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buffer points, const ferry_argument *results_)
 {
     size_t n_ = 0;
     ferry_argument arguments_[3];
@@ -8011,14 +8013,14 @@ mylib_longest_here_(const mylib_several *kernels, ferry_stream *stream, mylib_ve
         n_ = mylib_vec3_count(points);
     arguments_[0] = mylib_vec3_argument_range(points, 0, n_);
     arguments_[2] = ferry_size_value(n_);
-    arguments_[1] = result_;
+    arguments_[1] = results_[0];
     return ferry_kernel_launch(kernels->longest, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
 /* Launches mylib_least where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, ferry_argument result_)
+mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buffer x, const ferry_argument *results_)
 {
     size_t n_ = 0;
     ferry_argument arguments_[3];
@@ -8027,14 +8029,14 @@ mylib_least_here_(const mylib_several *kernels, ferry_stream *stream, ferry_int1
         n_ = ferry_int16_count(x);
     arguments_[0] = ferry_int16_argument_range(x, 0, n_);
     arguments_[2] = ferry_size_value(n_);
-    arguments_[1] = result_;
+    arguments_[1] = results_[0];
     return ferry_kernel_launch(kernels->least, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
 /* Launches mylib_count_above where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, ferry_argument result_)
+mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferry_float_buffer x, float limit, const ferry_argument *results_)
 {
     size_t n_ = 0;
     ferry_argument arguments_[4];
@@ -8044,14 +8046,14 @@ mylib_count_above_here_(const mylib_several *kernels, ferry_stream *stream, ferr
     arguments_[0] = ferry_float_argument_range(x, 0, n_);
     arguments_[1] = ferry_float_value(limit);
     arguments_[3] = ferry_size_value(n_);
-    arguments_[2] = result_;
+    arguments_[2] = results_[0];
     return ferry_kernel_launch(kernels->count_above, ferry_grid_for(1, 1), stream, arguments_, 4);
 }
 
 /* Launches mylib_norm where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, ferry_argument result_)
+mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer x, const ferry_argument *results_)
 {
     size_t n_ = 0;
     ferry_argument arguments_[3];
@@ -8060,14 +8062,14 @@ mylib_norm_here_(const mylib_several *kernels, ferry_stream *stream, ferry_doubl
         n_ = ferry_double_count(x);
     arguments_[0] = ferry_double_argument_range(x, 0, n_);
     arguments_[2] = ferry_size_value(n_);
-    arguments_[1] = result_;
+    arguments_[1] = results_[0];
     return ferry_kernel_launch(kernels->norm, ferry_grid_for(1, 1), stream, arguments_, 3);
 }
 
 /* Launches mylib_row_sum where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_row_sum_here_(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, ferry_argument result_)
+mylib_row_sum_here_(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_double_buffer x, ferry_uint64_buffer begin, ferry_double_buffer weight, const ferry_argument *results_)
 {
     size_t n_ = count;
     ferry_argument arguments_[5];
@@ -8076,14 +8078,14 @@ mylib_row_sum_here_(const mylib_several *kernels, size_t count, ferry_stream *st
     arguments_[1] = ferry_uint64_argument_range(begin, 0, 1);
     arguments_[2] = ferry_double_argument_range(weight, 0, n_);
     arguments_[4] = ferry_size_value(n_);
-    arguments_[3] = result_;
+    arguments_[3] = results_[0];
     return ferry_kernel_launch(kernels->row_sum, ferry_grid_for(1, 1), stream, arguments_, 5);
 }
 
 /* Launches mylib_field_sum where its host function runs before the launch returns, and writes the
  * result itself. */
 static inline ferry_status
-mylib_field_sum_here_(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, double weight, ferry_argument result_)
+mylib_field_sum_here_(const mylib_several *kernels, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, double weight, const ferry_argument *results_)
 {
     const size_t sizes_[3] = { 1, rows, columns }, reach_[3] = { 0, 0, 0 };
     ferry_cells cells_;
@@ -8101,8 +8103,88 @@ mylib_field_sum_here_(const mylib_several *kernels, size_t rows, size_t columns,
     arguments_[6] = ferry_size_value(cells_.box.count[1]);
     arguments_[7] = ferry_size_value(cells_.box.first[2]);
     arguments_[8] = ferry_size_value(cells_.box.count[2]);
-    arguments_[2] = result_;
+    arguments_[2] = results_[0];
     return ferry_kernel_launch(kernels->field_sum, ferry_grid_for(1, 1), stream, arguments_, 9);
+}
+
+/* Launches mylib_field_step where its host function runs before the launch returns, and writes the
+ * results itself. It uses no scratch memory. */
+static inline ferry_status
+mylib_field_step_here_(const mylib_several *kernels, size_t planes, size_t rows, size_t columns, const ferry_box *box, ferry_stream *stream, ferry_double_buffer x, ferry_double_buffer y, const ferry_argument *results_)
+{
+    const size_t sizes_[3] = { planes, rows, columns }, reach_[3] = { 0, 0, 0 };
+    ferry_cells cells_;
+    ferry_status status_;
+    uint64_t scratch_ = 0;
+    ferry_argument arguments_[14];
+
+    status_ = ferry_kernel_cells(kernels->field_step, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
+    if (status_ != FERRY_OK)
+        return status_;
+    arguments_[0] = ferry_double_argument_range(x, cells_.begin, cells_.elements);
+    arguments_[1] = ferry_double_argument_range(y, cells_.begin, cells_.elements);
+    arguments_[5] = ferry_size_value(planes);
+    arguments_[6] = ferry_size_value(rows);
+    arguments_[7] = ferry_size_value(columns);
+    arguments_[8] = ferry_size_value(cells_.box.first[0]);
+    arguments_[9] = ferry_size_value(cells_.box.count[0]);
+    arguments_[10] = ferry_size_value(cells_.box.first[1]);
+    arguments_[11] = ferry_size_value(cells_.box.count[1]);
+    arguments_[12] = ferry_size_value(cells_.box.first[2]);
+    arguments_[13] = ferry_size_value(cells_.box.count[2]);
+    arguments_[2] = ferry_result_argument(ferry_uint64_element(), &scratch_);
+    arguments_[3] = results_[0];
+    arguments_[4] = results_[1];
+    return ferry_kernel_launch(kernels->field_step, ferry_grid_for(1, 1), stream, arguments_, 14);
+}
+
+/* Launches mylib_step where its host function runs before the launch returns, and writes the
+ * results itself. It uses no scratch memory. */
+static inline ferry_status
+mylib_step_here_(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffer alpha, ferry_double_buffer x, ferry_double_buffer r, ferry_double_buffer p, ferry_double_buffer w, const ferry_argument *results_)
+{
+    size_t n_ = 0;
+    uint64_t scratch_ = 0;
+    ferry_argument arguments_[10];
+
+    if (ferry_double_count(x) > n_)
+        n_ = ferry_double_count(x);
+    if (ferry_double_count(r) > n_)
+        n_ = ferry_double_count(r);
+    if (ferry_double_count(p) > n_)
+        n_ = ferry_double_count(p);
+    if (ferry_double_count(w) > n_)
+        n_ = ferry_double_count(w);
+    arguments_[0] = ferry_double_argument_range(alpha, 0, 1);
+    arguments_[1] = ferry_double_argument_range(x, 0, n_);
+    arguments_[2] = ferry_double_argument_range(r, 0, n_);
+    arguments_[3] = ferry_double_argument_range(p, 0, n_);
+    arguments_[4] = ferry_double_argument_range(w, 0, n_);
+    arguments_[9] = ferry_size_value(n_);
+    arguments_[5] = ferry_result_argument(ferry_uint64_element(), &scratch_);
+    arguments_[6] = results_[0];
+    arguments_[7] = results_[1];
+    arguments_[8] = results_[2];
+    return ferry_kernel_launch(kernels->step, ferry_grid_for(1, 1), stream, arguments_, 10);
+}
+
+/* Launches mylib_extent where its host function runs before the launch returns, and writes the
+ * results itself. It uses no scratch memory. */
+static inline ferry_status
+mylib_extent_here_(const mylib_several *kernels, size_t count, ferry_stream *stream, ferry_int16_buffer x, const ferry_argument *results_)
+{
+    size_t n_ = count;
+    uint64_t scratch_ = 0;
+    ferry_argument arguments_[7];
+
+    arguments_[0] = ferry_int16_argument(x);
+    arguments_[5] = ferry_size_value(n_);
+    arguments_[6] = ferry_size_value(ferry_int16_count(x));
+    arguments_[1] = ferry_result_argument(ferry_uint64_element(), &scratch_);
+    arguments_[2] = results_[0];
+    arguments_[3] = results_[1];
+    arguments_[4] = results_[2];
+    return ferry_kernel_launch(kernels->extent, ferry_grid_for(1, 1), stream, arguments_, 7);
 }
 
 /**
@@ -8250,8 +8332,10 @@ mylib_dot_into(const mylib_several *kernels, ferry_stream *stream, ferry_double_
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->dot, stream))
-        return mylib_dot_here_(kernels, stream, x, y, ferry_double_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->dot, stream)) {
+        const ferry_argument argument_ = ferry_double_argument_range(out, 0, 1);
+        return mylib_dot_here_(kernels, stream, x, y, &argument_);
+    }
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     if (ferry_double_count(y) > n_)
@@ -8287,8 +8371,10 @@ mylib_dot(const mylib_several *kernels, ferry_stream *stream, ferry_double_buffe
     ferry_double_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->dot, stream))
-        return mylib_dot_here_(kernels, stream, x, y, ferry_result_argument(ferry_double_element(), out));
+    if (ferry_kernel_runs_here(kernels->dot, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_double_element(), out);
+        return mylib_dot_here_(kernels, stream, x, y, &argument_);
+    }
     status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_dot_into(kernels, stream, x, y, result_);
@@ -8312,8 +8398,10 @@ mylib_total_into(const mylib_several *kernels, ferry_stream *stream, ferry_float
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->total, stream))
-        return mylib_total_here_(kernels, stream, x, ferry_float_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->total, stream)) {
+        const ferry_argument argument_ = ferry_float_argument_range(out, 0, 1);
+        return mylib_total_here_(kernels, stream, x, &argument_);
+    }
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -8346,8 +8434,10 @@ mylib_total(const mylib_several *kernels, ferry_stream *stream, ferry_float_buff
     ferry_float_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->total, stream))
-        return mylib_total_here_(kernels, stream, x, ferry_result_argument(ferry_float_element(), out));
+    if (ferry_kernel_runs_here(kernels->total, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_float_element(), out);
+        return mylib_total_here_(kernels, stream, x, &argument_);
+    }
     status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_total_into(kernels, stream, x, result_);
@@ -8371,8 +8461,10 @@ mylib_longest_into(const mylib_several *kernels, ferry_stream *stream, mylib_vec
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->longest, stream))
-        return mylib_longest_here_(kernels, stream, points, ferry_float_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->longest, stream)) {
+        const ferry_argument argument_ = ferry_float_argument_range(out, 0, 1);
+        return mylib_longest_here_(kernels, stream, points, &argument_);
+    }
     if (mylib_vec3_count(points) > n_)
         n_ = mylib_vec3_count(points);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -8405,8 +8497,10 @@ mylib_longest(const mylib_several *kernels, ferry_stream *stream, mylib_vec3_buf
     ferry_float_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->longest, stream))
-        return mylib_longest_here_(kernels, stream, points, ferry_result_argument(ferry_float_element(), out));
+    if (ferry_kernel_runs_here(kernels->longest, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_float_element(), out);
+        return mylib_longest_here_(kernels, stream, points, &argument_);
+    }
     status_ = ferry_float_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_longest_into(kernels, stream, points, result_);
@@ -8430,8 +8524,10 @@ mylib_least_into(const mylib_several *kernels, ferry_stream *stream, ferry_int16
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->least, stream))
-        return mylib_least_here_(kernels, stream, x, ferry_int16_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->least, stream)) {
+        const ferry_argument argument_ = ferry_int16_argument_range(out, 0, 1);
+        return mylib_least_here_(kernels, stream, x, &argument_);
+    }
     if (ferry_int16_count(x) > n_)
         n_ = ferry_int16_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -8464,8 +8560,10 @@ mylib_least(const mylib_several *kernels, ferry_stream *stream, ferry_int16_buff
     ferry_int16_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->least, stream))
-        return mylib_least_here_(kernels, stream, x, ferry_result_argument(ferry_int16_element(), out));
+    if (ferry_kernel_runs_here(kernels->least, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_int16_element(), out);
+        return mylib_least_here_(kernels, stream, x, &argument_);
+    }
     status_ = ferry_int16_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_least_into(kernels, stream, x, result_);
@@ -8489,8 +8587,10 @@ mylib_count_above_into(const mylib_several *kernels, ferry_stream *stream, ferry
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->count_above, stream))
-        return mylib_count_above_here_(kernels, stream, x, limit, ferry_uint64_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->count_above, stream)) {
+        const ferry_argument argument_ = ferry_uint64_argument_range(out, 0, 1);
+        return mylib_count_above_here_(kernels, stream, x, limit, &argument_);
+    }
     if (ferry_float_count(x) > n_)
         n_ = ferry_float_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -8524,8 +8624,10 @@ mylib_count_above(const mylib_several *kernels, ferry_stream *stream, ferry_floa
     ferry_uint64_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->count_above, stream))
-        return mylib_count_above_here_(kernels, stream, x, limit, ferry_result_argument(ferry_uint64_element(), out));
+    if (ferry_kernel_runs_here(kernels->count_above, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_uint64_element(), out);
+        return mylib_count_above_here_(kernels, stream, x, limit, &argument_);
+    }
     status_ = ferry_uint64_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_count_above_into(kernels, stream, x, limit, result_);
@@ -8599,8 +8701,10 @@ mylib_norm_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->norm, stream))
-        return mylib_norm_here_(kernels, stream, x, ferry_double_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->norm, stream)) {
+        const ferry_argument argument_ = ferry_double_argument_range(out, 0, 1);
+        return mylib_norm_here_(kernels, stream, x, &argument_);
+    }
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
@@ -8633,8 +8737,10 @@ mylib_norm(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
     ferry_double_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->norm, stream))
-        return mylib_norm_here_(kernels, stream, x, ferry_result_argument(ferry_double_element(), out));
+    if (ferry_kernel_runs_here(kernels->norm, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_double_element(), out);
+        return mylib_norm_here_(kernels, stream, x, &argument_);
+    }
     status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_norm_into(kernels, stream, x, result_);
@@ -8871,8 +8977,10 @@ mylib_row_sum_into(const mylib_several *kernels, size_t count, ferry_stream *str
     ferry_status status_;
     size_t n_ = count, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->row_sum, stream))
-        return mylib_row_sum_here_(kernels, count, stream, x, begin, weight, ferry_double_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->row_sum, stream)) {
+        const ferry_argument argument_ = ferry_double_argument_range(out, 0, 1);
+        return mylib_row_sum_here_(kernels, count, stream, x, begin, weight, &argument_);
+    }
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
     status_ = ferry_double_create(kernels->context, blocks_, FERRY_NULL, &partial_);
     if (status_ != FERRY_OK)
@@ -8905,8 +9013,10 @@ mylib_row_sum(const mylib_several *kernels, size_t count, ferry_stream *stream, 
     ferry_double_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->row_sum, stream))
-        return mylib_row_sum_here_(kernels, count, stream, x, begin, weight, ferry_result_argument(ferry_double_element(), out));
+    if (ferry_kernel_runs_here(kernels->row_sum, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_double_element(), out);
+        return mylib_row_sum_here_(kernels, count, stream, x, begin, weight, &argument_);
+    }
     status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_row_sum_into(kernels, count, stream, x, begin, weight, result_);
@@ -9155,8 +9265,10 @@ mylib_field_sum_into(const mylib_several *kernels, size_t rows, size_t columns, 
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
-    if (ferry_kernel_runs_here(kernels->field_sum, stream))
-        return mylib_field_sum_here_(kernels, rows, columns, box, stream, x, weight, ferry_double_argument_range(out, 0, 1));
+    if (ferry_kernel_runs_here(kernels->field_sum, stream)) {
+        const ferry_argument argument_ = ferry_double_argument_range(out, 0, 1);
+        return mylib_field_sum_here_(kernels, rows, columns, box, stream, x, weight, &argument_);
+    }
     status_ = ferry_kernel_cells(kernels->field_sum, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
     if (status_ != FERRY_OK)
         return status_;
@@ -9197,8 +9309,10 @@ mylib_field_sum(const mylib_several *kernels, size_t rows, size_t columns, const
     ferry_double_buffer result_ = {FERRY_NULL};
     ferry_status status_;
 
-    if (ferry_kernel_runs_here(kernels->field_sum, stream))
-        return mylib_field_sum_here_(kernels, rows, columns, box, stream, x, weight, ferry_result_argument(ferry_double_element(), out));
+    if (ferry_kernel_runs_here(kernels->field_sum, stream)) {
+        const ferry_argument argument_ = ferry_result_argument(ferry_double_element(), out);
+        return mylib_field_sum_here_(kernels, rows, columns, box, stream, x, weight, &argument_);
+    }
     status_ = ferry_double_create(kernels->context, 1, FERRY_NULL, &result_);
     if (status_ == FERRY_OK)
         status_ = mylib_field_sum_into(kernels, rows, columns, box, stream, x, weight, result_);
@@ -9236,6 +9350,10 @@ mylib_field_step_into(const mylib_several *kernels, size_t planes, size_t rows, 
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->field_step, stream)) {
+        const ferry_argument results_[] = { ferry_double_argument_range(total, 0, 1), ferry_uint64_argument_range(last, 0, 1) };
+        return mylib_field_step_here_(kernels, planes, rows, columns, box, stream, x, y, results_);
+    }
     status_ = ferry_kernel_cells(kernels->field_step, box, sizes_, reach_, FERRY_EDGES_NONE, &cells_);
     if (status_ != FERRY_OK)
         return status_;
@@ -9275,8 +9393,13 @@ mylib_field_step(const mylib_several *kernels, size_t planes, size_t rows, size_
     ferry_uint64_buffer last_view_ = {FERRY_NULL};
     ferry_uint64_buffer together_ = {FERRY_NULL};
     uint64_t words_[2];
-    ferry_status status_ = ferry_uint64_create(kernels->context, 2, FERRY_NULL, &together_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->field_step, stream)) {
+        const ferry_argument results_[] = { ferry_result_argument(ferry_double_element(), &out->total), ferry_result_argument(ferry_uint64_element(), &out->last) };
+        return mylib_field_step_here_(kernels, planes, rows, columns, box, stream, x, y, results_);
+    }
+    status_ = ferry_uint64_create(kernels->context, 2, FERRY_NULL, &together_);
     /* All results cross in one copy. */
     if (status_ == FERRY_OK)
         status_ = ferry_double_reinterpret(together_.raw, 0, 1, &total_view_);
@@ -9325,6 +9448,10 @@ mylib_step_into(const mylib_several *kernels, ferry_stream *stream, ferry_double
     ferry_status status_;
     size_t n_ = 0, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->step, stream)) {
+        const ferry_argument results_[] = { ferry_double_argument_range(rr, 0, 1), ferry_double_argument_range(largest, 0, 1), ferry_uint64_argument_range(many, 0, 1) };
+        return mylib_step_here_(kernels, stream, alpha, x, r, p, w, results_);
+    }
     if (ferry_double_count(x) > n_)
         n_ = ferry_double_count(x);
     if (ferry_double_count(r) > n_)
@@ -9367,8 +9494,13 @@ mylib_step(const mylib_several *kernels, ferry_stream *stream, ferry_double_buff
     ferry_uint64_buffer many_view_ = {FERRY_NULL};
     ferry_uint64_buffer together_ = {FERRY_NULL};
     uint64_t words_[3];
-    ferry_status status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->step, stream)) {
+        const ferry_argument results_[] = { ferry_result_argument(ferry_double_element(), &out->rr), ferry_result_argument(ferry_double_element(), &out->largest), ferry_result_argument(ferry_uint64_element(), &out->many) };
+        return mylib_step_here_(kernels, stream, alpha, x, r, p, w, results_);
+    }
+    status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
     /* All results cross in one copy. */
     if (status_ == FERRY_OK)
         status_ = ferry_double_reinterpret(together_.raw, 0, 1, &rr_view_);
@@ -9418,6 +9550,10 @@ mylib_extent_into(const mylib_several *kernels, size_t count, ferry_stream *stre
     ferry_status status_;
     size_t n_ = count, blocks_;
 
+    if (ferry_kernel_runs_here(kernels->extent, stream)) {
+        const ferry_argument results_[] = { ferry_int16_argument_range(least, 0, 1), ferry_int16_argument_range(most, 0, 1), ferry_int64_argument_range(total, 0, 1) };
+        return mylib_extent_here_(kernels, count, stream, x, results_);
+    }
     blocks_ = n_ / 1024 < 1024 ? n_ / 1024 + 1 : 1024;
     status_ = ferry_uint64_create(kernels->context, 1 + 3 * blocks_, FERRY_NULL, &scratch_);
     if (status_ != FERRY_OK)
@@ -9447,8 +9583,13 @@ mylib_extent(const mylib_several *kernels, size_t count, ferry_stream *stream, f
     ferry_int64_buffer total_view_ = {FERRY_NULL};
     ferry_uint64_buffer together_ = {FERRY_NULL};
     uint64_t words_[3];
-    ferry_status status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
+    ferry_status status_;
 
+    if (ferry_kernel_runs_here(kernels->extent, stream)) {
+        const ferry_argument results_[] = { ferry_result_argument(ferry_int16_element(), &out->least), ferry_result_argument(ferry_int16_element(), &out->most), ferry_result_argument(ferry_int64_element(), &out->total) };
+        return mylib_extent_here_(kernels, count, stream, x, results_);
+    }
+    status_ = ferry_uint64_create(kernels->context, 3, FERRY_NULL, &together_);
     /* All results cross in one copy. */
     if (status_ == FERRY_OK)
         status_ = ferry_int16_reinterpret(together_.raw, 0, 1, &least_view_);
