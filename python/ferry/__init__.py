@@ -25,7 +25,7 @@ from ._kernel import Grid, Kernel, grid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ._expression import Elementwise, Fused, Reduction, elementwise, reduction
+    from ._expression import Elementwise, Fused, Kernels, Reduction, elementwise, kernels, reduction
 
 _nvrtc.find()
 _ferry.set_access_type(Access)
@@ -34,10 +34,10 @@ _ferry.set_folder(__path__[0])
 __version__ = _ferry.version
 __all__ = [
     "Access", "ArgumentError", "Array", "BusyError", "CancelledError", "CompileError", "ConflictError", "Context", "Count",
-    "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Fused", "Grid", "Kernel", "Memory",
+    "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Fused", "Grid", "Kernel", "Kernels", "Memory",
     "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "Reduction", "SizeError", "StateError", "Stats", "Stream", "Trace",
     "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "elementwise", "empty",
-    "from_arrow", "from_dlpack", "grid", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
+    "from_arrow", "from_dlpack", "grid", "kernels", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
 del _exchange, _nvrtc
 
@@ -49,7 +49,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     """What few programs use is imported at its first use."""
-    if name not in ("Elementwise", "Fused", "Reduction", "elementwise", "reduction"):
+    if name not in ("Elementwise", "Fused", "Kernels", "Reduction", "elementwise", "kernels", "reduction"):
         raise AttributeError(f"module 'ferry' has no attribute {name!r}")
     from . import _expression
 

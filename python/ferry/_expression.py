@@ -3,26 +3,28 @@
 
 from __future__ import annotations
 
+import errno
 import functools
-import operator
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _ferry
 from ._arguments import context_of
-from ._array import Array, c_strides, empty, zeros
-from ._context import Context, Stream
+from ._array import Array, c_strides, empty
+from ._context import Context
 from ._element import element, element_of_file, load_generator
+from ._errors import file_error
 from ._ferry import Element
 from ._folders import INCLUDES, TEMPLATES
-from ._kernel import Kernel, grid
+from ._kernel import Kernel
 from ._structs import split_types, write_type
 
 if TYPE_CHECKING:
     import ctypes
+    from typing import Self
 
 Types = Union[Sequence[Union[str, "os.PathLike[str]"]], Mapping[str, Any]]
 
@@ -34,7 +36,9 @@ _KEPT = 500  # host functions in the cache, of 20 KB each
 
 
 class _HostFunction:
-    """A compiled function, as Kernel takes it: code that stays loaded, and its address."""
+    """A compiled host function of the library's own signature: code that stays loaded, and its address."""
+
+    is_native = True
 
     def __init__(self, library: ctypes.CDLL, name: str) -> None:
         import ctypes
@@ -204,149 +208,141 @@ def _renderer() -> Any:
     return _module("ferry_render").Renderer(TEMPLATES)
 
 
-def _host_functions(file: Any, kernel: Any, folders: Sequence[str]) -> list[_HostFunction]:
-    """The host function of a kernel, and for a reduction that of its second part."""
+# The functions of the library that host functions call, by the table of host_function.c.
+_CALLS = """#include <ferry/generated.h>
+static struct {
+    void *(*array)(const ferry_call *, const ferry_element *, size_t, size_t *);
+    const void *(*value)(const ferry_call *, const ferry_element *, size_t, size_t *);
+    size_t (*size)(const ferry_call *, size_t);
+    ferry_status (*parallel)(const ferry_call *, size_t, size_t, ferry_part_function *, void *);
+} calls_;
+void ferry_set_calls_(const void *calls);
+void ferry_set_calls_(const void *calls) { __builtin_memcpy(&calls_, calls, sizeof(calls_)); }
+#define ferry_call_array calls_.array
+#define ferry_call_value calls_.value
+#define ferry_call_size calls_.size
+#define ferry_call_parallel calls_.parallel
+"""
+
+
+def _host_functions(file: Any, folders: Sequence[str]) -> dict[str, _HostFunction]:
+    """The host functions of the kernels of a file by their names, also those of the second parts of reductions."""
     renderer = _renderer()
-    source = renderer.render("kernels.h.j2", k=file)
+    source = _CALLS + renderer.render("kernels.h.j2", k=file)
     headers = {found.header: renderer.render("typed.h.j2", t=found) for found in file.types.values() if found.prefix != "ferry"}
-    arrays, sizes = [parameter.is_buffer for parameter in kernel.parameters], [False] * len(kernel.sizes)
-    entries = {kernel.sym: [*arrays, *sizes]}
-    if kernel.results:
-        entries = {kernel.sym: [*arrays, True, *(True for _ in kernel.results), *sizes]}
-    if kernel.result:
-        entries = {kernel.sym: [*arrays, True, *sizes], kernel.sym + "_into": [True, True, False]}
-    for name, kinds in entries.items():
-        values = ", ".join(f"&pointers[{index}]" if is_array else f"pointers[{index}]" for index, is_array in enumerate(kinds))
-        source += (f"\nint32_t {name}_compiled(void **pointers, size_t *counts);\n"
-                   f"int32_t {name}_compiled(void **pointers, size_t *counts)\n{{\n    void *values[] = {{{values}}};\n"
-                   f"    (void)counts;\n    {name}_run(values);\n    return 0;\n}}\n")
+    names = [name for kernel in file.kernels for name in ([kernel.sym, kernel.sym + "_into"] if kernel.result else [kernel.sym])]
+    for name in names:
+        head = f"ferry_status {name}_here(const ferry_call *call, void *user)"
+        source += f"\n{head};\n{head} {{ return {name}_on_host(call, user); }}\n"
     library = _compiled(source, headers, folders)
-    return [_HostFunction(library, name + "_compiled") for name in entries]
+    library.ferry_set_calls_(_pointer(_ferry._host_calls()))
+    return {name: _HostFunction(library, name + "_here") for name in names}
 
 
-class _Expression:
-    """What elementwise kernels and reductions have in common. Kernels are made for each set of types when it is first used."""
+def _pointer(address: int) -> ctypes.c_void_p:
+    import ctypes
 
-    def __init__(self, parameters: str | Sequence[str], each: str | Sequence[str], entry: dict[str, Any], name: str,
-                 functions: Sequence[dict[str, Any]], types: Types, include: Sequence[str],
-                 folders: Sequence[str | os.PathLike[str]], fast: bool, options: Sequence[str], count: bool, constants: Mapping[str, float | str],
-                 inexact: bool, context: Context | None) -> None:
-        listed = parameters.split(",") if isinstance(parameters, str) else list(parameters)
-        self._words = [text.split() if isinstance(text, str) else [] for text in listed]
-        self._each = each if isinstance(each, str) else list(each)
-        self._entry = {**entry, "name": name, **({"fast": True} if fast else {}), **({"inexact": True} if inexact else {}), **({"count": True} if count else {}), **({"options": list(options)} if options else {})}
-        self._file: dict[str, Any] = {"ferry": 1, "prefix": _PREFIX, "header": "kernels.h", "kernels": []}
-        if functions:
-            self._file["functions"] = list(functions)
-        if constants:
-            self._file["constants"] = dict(constants)
-        self._paths, self._structs = split_types(types)
-        if include:
-            self._file["include"] = list(include)
-        self._folders = [os.path.abspath(folder) for folder in folders] + [os.path.dirname(path) for path in self._paths]
-        self._made: dict[tuple[str, ...], list[Kernel]] = {}
-        self._own: dict[Element, Element] = {}  # the program's elements by those of the kernels
-        self._lock = threading.Lock()
-        self.name = name
-        self.context = context_of(context)
-        self._variables = sorted({word for words in self._words for word in words[:-1] if _VARIABLE.fullmatch(word)})
-        arrays = {_type_of(words)[0] for words in self._words if words and words[0] in _ACCESSES and len(_type_of(words)) == 1}
-        for variable in self._variables:
+    return ctypes.c_void_p(address)
+
+
+_FORMS = {"map": 0, "stencil": 1, "reduction": 2, "fused": 3}
+_EDGES = {"none": 0, "nearest": 1, "wrap": 2}
+_OVERLAPS = {"": 0, "FERRY_OVERLAP_SAME": 1, "FERRY_OVERLAP_NONE": 2}
+_NUMBERS = {"read": 1, "update": 2, "overwrite": 3}
+
+
+def _form_of(entry: Mapping[str, Any]) -> str:
+    return next((form for key, form in (("sum", "reduction"), ("min", "reduction"), ("max", "reduction"), ("results", "fused"),
+                                        ("stencil", "stencil")) if key in entry), "map")
+
+
+class _Made:
+    """The kernels of a checked file for one context, and what calls of them need to know."""
+
+    def __init__(self, file: Any, folders: Sequence[str], context: Context, structs: Mapping[str, Element]) -> None:
+        self.file, self.context, self.structs = file, context, structs
+        # A device that runs no host function needs none.
+        needed = any(place.language == "" for place in context.places[1:])
+        self.hosts: Mapping[str, Any] = _host_functions(file, folders) if needed else {}
+
+    def add(self, launcher: _Expression, kernel: Any) -> int:
+        """Add a kernel of the file to what a launcher finds. Return its number there."""
+        listed: list[Any] = [(parameter.access, element_of_file(parameter.element), parameter.name, _OVERLAPS[parameter.overlap])
+                             for parameter in kernel.parameters]
+        for parameter, (_, kind, _, _) in zip(kernel.parameters, listed):
+            if parameter.element.prefix == self.file.prefix and parameter.element.name in self.structs:
+                launcher._own[kind] = self.structs[parameter.element.name]
+        results = [element_of_file(one.element) for one in ([kernel.reduced] if kernel.reduced else kernel.results)]
+        if kernel.reduced:
+            listed.append(("overwrite", results[0]))
+        elif kernel.results:
+            listed += [("update", element("u8")), *(("overwrite", kind, one.name, 2) for kind, one in zip(results, kernel.results))]
+        first = Kernel(kernel.sym, source=kernel.cuda_text, host=self.hosts.get(kernel.sym), options=kernel.options["cuda"],
+                       opencl_source=kernel.opencl_text or None, opencl_options=kernel.options["opencl"] if kernel.opencl_text else (),
+                       exact=kernel.exact, parameters=listed + ["size_t n"] * len(kernel.sizes), context=self.context)
+        second = None
+        if kernel.reduced:
+            second = Kernel(kernel.sym + "_into", source=kernel.into_text, host=self.hosts.get(kernel.sym + "_into"),
+                            opencl_source=kernel.into_opencl_text or None,
+                            parameters=[("read", results[0]), ("overwrite", results[0], "out"), "size_t n"], context=self.context)
+        number = launcher._add(first, second, tuple(results), tuple(kernel.parameters.index(parameter) for parameter in kernel.counted))
+        launcher._kinds[number] = [kind for _, kind in first.parameters]
+        return number
+
+
+class _Expression(_ferry.Launcher):
+    """What elementwise kernels and reductions have in common: a description of one kernel, whose types may be letters. The kernels
+    for the types of a call are made when they are first used; later calls run in C alone."""
+
+    _words: list[list[str]]
+    _own: dict[Element, Element]  # the program's elements by those of the kernels
+    _kinds: dict[int, list[Element]]  # of the parameters of each variant
+    _variables: list[str]
+    _make: Callable[[dict[str, Element]], tuple[_Made, Any]]
+
+    def __new__(cls, context: Context, entry: Mapping[str, Any], make: Callable[[dict[str, Element]], tuple[_Made, Any]]) -> Self:
+        """`entry` describes the kernel as a file does, and `make` returns the kernels for the types that letters stand for."""
+        name = entry["name"]
+        listed = entry["parameters"]
+        words = [text.split() if isinstance(text, str) else [] for text in listed]
+        variables = sorted({word for one in words for word in one[:-1] if _VARIABLE.fullmatch(word)})
+        arrays = {_type_of(one)[0] for one in words if one and one[0] in _ACCESSES and len(_type_of(one)) == 1}
+        for variable in variables:
             if variable not in arrays:
                 raise _ferry.ArgumentError(f"{name}: the type {variable} is that of no array, so that no call can name it")
-        self._accesses = [words[0] if words and words[0] in _ACCESSES else "" for words in self._words]
-        # Arrays that are passed whole, and values that stand in arrays, have shapes of their own.
-        self._counts = [bool(access) and not _word_of(words) for words, access in zip(self._words, self._accesses)]
-        self._takes_count = bool(count)
-        self._counted: list[int] = []  # the parameters whose lengths the text uses
-        if not self._variables:
-            self._kernels({})
-        else:
-            self._made_of(dict.fromkeys(self._variables, element("f4")), lambda file, folders: None)  # refuses what no types make right
+        slots = []
+        for one in words:
+            access = _NUMBERS.get(one[0], 0) if one else 0
+            letter = " ".join(_type_of(one))
+            slots.append((access, access != 0 and not _word_of(one), _word_of(one) == "one",
+                          variables.index(letter) if letter in variables else -1, one[-1] if one else ""))
+        form = _form_of(entry)
+        edges = entry.get("edges", "nearest") if form == "stencil" else "none"
+        reach = entry.get("stencil", 0)
+        dimensions = entry.get("dimensions", ())
+        self = super().__new__(cls, context, name, _FORMS[form], len(dimensions) if isinstance(dimensions, (list, tuple)) else 0,
+                               reach if type(reach) is int and 0 < reach < 100 else 0, _EDGES.get(edges, 0), bool(entry.get("count")), slots,
+                               tuple(one["name"] for one in entry["results"]) if form == "fused" else ())
+        self._words, self._variables, self._own, self._kinds = words, variables, {}, {}
+        self._lock = threading.Lock()
+        self._numbers: dict[tuple[str, ...], int] = {}  # of variants, by the types of the letters
+        self._make = make
+        if entry.get("comment"):
+            self.__doc__ = entry["comment"]
+        return self
 
-    def _kernels(self, bound: dict[str, Element]) -> list[Kernel]:
-        """The kernels for these types."""
+    def __init__(self, *arguments: Any) -> None:
+        pass
+
+    def _variant(self, arguments: Sequence[Any]) -> int:
+        """Make the kernels for the arrays of a call, and return their number."""
+        bound = self._bind(arguments)
         key = tuple(bound[variable].name for variable in self._variables)
         with self._lock:
-            if key not in self._made:
-                self._made[key] = self._make(bound)
-            return self._made[key]
-
-    def _make(self, bound: dict[str, Element]) -> list[Kernel]:
-        made: list[Kernel] = self._made_of(bound, self._kernels_of)
-        return made
-
-    def _made_of(self, bound: dict[str, Element], make: Callable[[Any, list[str]], Any]) -> Any:
-        """What `make` makes of the file of kernels for these types, while the folder of its structs exists."""
-        if not self._structs:
-            return make(self._described(bound, self._paths), self._folders)
-        import tempfile
-
-        with tempfile.TemporaryDirectory(prefix="ferry-") as folder:
-            written = [write_type(folder, _PREFIX, name, kind) for name, kind in self._structs.items()]
-            try:
-                return make(self._described(bound, [*self._paths, *written]), [*self._folders, folder])
-            except _ferry.Error as error:
-                raise type(error)(str(error).replace(folder + os.sep, "types: ")) from error.__cause__
-
-    def _described(self, bound: dict[str, Element], paths: list[str]) -> Any:
-        """The file of kernels for these types, checked."""
-        generator = _module("ferry_kernels")
-        errors = _module("ferry_types").GeneratorError
-        texts = [" ".join([*words[:len(words) - len(_type_of(words)) - 1], self._name_of_type(_type_of(words), bound), *words[-1:]])
-                 for words in self._words]
-        entry = {**self._entry, "parameters": texts, "each": self._each}
-        for key in ("sum", "min", "max"):
-            if key in entry:
-                entry[key] = self._name_of_type([str(entry[key])], bound)
-        if "results" in entry:
-            entry["results"] = [{"name": name, combine: self._name_of_type([str(dtype)], bound), "value": value}
-                                for name, (combine, dtype, value) in entry["results"].items()]
-            if not self._each:
-                del entry["each"]
-        try:
-            # I is a macro of C.
-            more = {"typedefs": {variable: _name_of_element(kind) for variable, kind in bound.items() if variable != "I"}, "types": paths}
-            return generator.KernelFile(self.name, {**self._file, **{key: value for key, value in more.items() if value}, "kernels": [entry]})
-        except errors as error:
-            raise _ferry.ArgumentError(str(error)) from error
-
-    def _kernels_of(self, file: Any, folders: list[str]) -> list[Kernel]:
-        kernel = file.kernels[0]
-        # A device that runs no host function needs none.
-        needed = any(place.language == "" for place in self.context.places[1:])
-        hosts: list[Any] = _host_functions(file, kernel, folders) if needed else [None, None]
-        overlaps = {"": 0, "FERRY_OVERLAP_SAME": 1, "FERRY_OVERLAP_NONE": 2}
-        listed: list[Any] = [(parameter.access, element_of_file(parameter.element), parameter.name, overlaps[parameter.overlap])
-                             for parameter in kernel.parameters]
-        self._counted = [kernel.parameters.index(parameter) for parameter in kernel.counted]
-        for parameter, (_, kind, _, _) in zip(kernel.parameters, listed):
-            if parameter.element.prefix == _PREFIX and parameter.element.name in self._structs:
-                self._own[kind] = self._structs[parameter.element.name]
-        result = element_of_file(kernel.result) if kernel.result else None
-        partial: list[Any] = [("overwrite", result)] if result else []
-        if kernel.results:
-            partial = [("update", element("u8")), *(("overwrite", element_of_file(one.element), one.name, 2) for one in kernel.results)]
-        first = listed + partial + ["size_t n"] * len(kernel.sizes)
-        made = [Kernel(kernel.sym, source=kernel.cuda_text, host=hosts[0], options=kernel.options["cuda"],
-                       opencl_source=kernel.opencl_text or None, opencl_options=kernel.options["opencl"] if kernel.opencl_text else (),
-                       exact=kernel.exact, parameters=first, context=self.context)]
-        if result:
-            made.append(Kernel(kernel.sym + "_into", source=kernel.into_text, host=hosts[1], opencl_source=kernel.into_opencl_text or None,
-                               parameters=[("read", result), ("overwrite", result, "out"), "size_t n"], context=self.context))
-        return made
-
-    def _name_of_type(self, words: list[str], bound: dict[str, Element]) -> str:
-        """The generator's name of a type."""
-        text = " ".join(words)
-        if text in bound:
-            return _name_of_element(bound[text])
-        if re.fullmatch(r"[<|=]?[a-z]+\d+|\?", text) and "_" not in text:
-            try:
-                return _name_of_element(element(text))
-            except _ferry.Error:
-                pass
-        return text
+            if key not in self._numbers:
+                made, kernel = self._make(bound)
+                self._numbers[key] = made.add(self, kernel)
+            return self._numbers[key]
 
     def _bind(self, arguments: Sequence[Any]) -> dict[str, Element]:
         """The types that the arrays of a call say."""
@@ -362,55 +358,17 @@ class _Expression:
             raise _ferry.ArgumentError(f"{self.name}: no array says what {missing[0]} is")
         return bound
 
-    def _count_of(self, arguments: Sequence[Any], count: int | None) -> tuple[int, Array | None]:
-        """The number of elements of a call, and the array whose shape all others must have."""
-        if self._takes_count != (count is not None):
-            raise _ferry.ArgumentError(f"{self.name}: " + ("a call needs count=, the number of elements" if self._takes_count else
-                                                           "count= is for kernels that were made with count=True"))
-        arrays = self._arrays(arguments)
-        if count is None:
-            first = self._first(arrays)
-            return first.size, first
-        number = operator.index(count)
-        if number < 0:
-            raise _ferry.SizeError(f"{self.name}: {number} is no count")
-        for name, value in arrays:
-            if value.size < number:
-                raise _ferry.RangeError(f"{self.name}: {name} has {value.size} elements, and the count is {number}")
-        return number, None
-
-    def _arrays(self, arguments: Sequence[Any]) -> list[tuple[str, Array]]:
-        """The arrays of a call of which each element uses its own one."""
-        arrays = []
-        for words, access, counts, value in zip(self._words, self._accesses, self._counts, arguments):
-            if access and not isinstance(value, Array):
-                raise _ferry.WrongTypeError(f"{self.name}: {words[-1]} must be a ferry.Array")
-            if counts:
-                arrays.append((words[-1], value))
-            elif access and _word_of(words) == "one" and value.size == 0:
-                raise _ferry.RangeError(f"{self.name}: {words[-1]} has no element")
-        return arrays
-
-    def _sizes_of(self, count: int, arguments: Sequence[Any]) -> list[int]:
-        """The last arguments of a launch: the count, and those of whole arrays that the text uses."""
-        return [count, *(arguments[index].size for index in self._counted)]
-
-    def _first(self, arrays: Sequence[tuple[str, Array]]) -> Array:
-        """The array whose shape all others must have."""
-        if not arrays:
-            raise _ferry.ArgumentError(f"{self.name} needs an array")
-        for name, value in arrays[1:]:
-            if value.shape != arrays[0][1].shape:
-                raise _ferry.ArgumentError(f"{self.name}: {name} has the shape {value.shape}, but {arrays[0][0]} has {arrays[0][1].shape}")
-            if value._strides() != arrays[0][1]._strides():
-                raise _ferry.UnsupportedError(f"{self.name}: the order of the dimensions of {name} differs from that of {arrays[0][0]}")
-        return arrays[0][1]
-
-    @staticmethod
-    def _in_memory_order(values: Sequence[Any]) -> list[Any]:
-        """The arrays of a call as they lie in memory, in which order the elements are numbered."""
-        return [value._view(value.dtype, 0, (value.size,), None) if isinstance(value, Array) and value._strides() != c_strides(value.shape)
-                else value for value in values]
+    def _filled(self, arguments: tuple[Any, ...], variant: int, count: int, like: Any) -> tuple[Any, ...]:
+        """The arguments of a call, with new arrays for those at the end that it has left out. They have the shape and the order of the
+        array `like`, or the shape `like`, or `count` elements."""
+        made = []
+        for kind in self._kinds[variant][len(arguments):len(self._words)]:
+            kind = self._own.get(kind, kind)
+            one = empty(like.shape if isinstance(like, Array) else count if like is None else like, kind, context=self.context)
+            if isinstance(like, Array) and like._strides() != c_strides(like.shape):
+                one = one._view(kind, 0, like.shape, like._strides())
+            made.append(one)
+        return (*arguments, *made)
 
     def __repr__(self) -> str:
         return f"<ferry.{type(self).__name__} {self.name}({', '.join(' '.join(words) for words in self._words)})>"
@@ -433,86 +391,138 @@ def _name_of_element(kind: Element) -> str:
     return names.get((kind.kind, kind.bits), f"{kind.kind}{kind.bits}")
 
 
+def _name_of_type(words: Sequence[str], bound: Mapping[str, Element] = _NOTHING) -> str:
+    """The generator's name of a type."""
+    text = " ".join(words)
+    if text in bound:
+        return _name_of_element(bound[text])
+    if re.fullmatch(r"[<|=]?[a-z]+\d+|\?", text) and "_" not in text:
+        try:
+            return _name_of_element(element(text))
+        except _ferry.Error:
+            pass
+    return text
+
+
 class Elementwise(_Expression):
-    """A kernel of elementwise(), which a call runs for each element of its arrays."""
+    """A kernel of elementwise(), which a call runs for each element of its arrays, or for the cells of a box.
 
-    def __call__(self, *arguments: Any, stream: Stream | None = None, count: int | None = None) -> Any:
-        """Queue the kernel. Overwritten arrays at the end may be left out: new ones are made. Return the overwritten arrays. `count` is
-        the number of elements of a kernel that was made with count=True."""
-        number, first_given = self._count_of(arguments, count)
-        missing = range(len(arguments), len(self._words))
-        if len(arguments) > len(self._words) or any(self._accesses[at] != "overwrite" or not self._counts[at] for at in missing):
-            raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
-        bound = self._bind(arguments)
-        kernel, = self._kernels(bound)
-        kinds = [kernel.parameters[at][1] for at in missing]
-        made = [self._like(first_given, self._own.get(kind, kind)) if first_given is not None else
-                empty(number, self._own.get(kind, kind), context=self.context) for kind in kinds]
-        values = [*arguments, *made]
-        if number:
-            kernel(stream, grid(number), *self._in_memory_order(values), *self._sizes_of(number, values))
-        written = [value for value, access in zip(values, self._accesses) if access == "overwrite"]
-        return written[0] if len(written) == 1 else tuple(written) or None
-
-
-    def _like(self, given: Array, kind: Element) -> Array:
-        """A new array of the same shape and order."""
-        made = empty(given.shape, kind, context=self.context)
-        return made if given._strides() == c_strides(given.shape) else made._view(kind, 0, given.shape, given._strides())
+    A call queues the kernel. Overwritten arrays at the end may be left out: new ones are made. It returns the overwritten arrays.
+    `stream` is a ferry.Stream; `count` the number of elements of a kernel with count=True. Of a kernel with dimensions, `box` is a tuple
+    of slices, such as numpy.s_[1:9, :], and `shape` is for kernels whose arrays are all whole.
+    """
 
 
 class Fused(_Expression):
-    """A kernel of elementwise() with results: a call runs statements for each element, and gives numbers of all of them."""
+    """A kernel of elementwise() with results: a call runs statements for each element, and gives numbers of all of them.
 
-    def __call__(self, *arguments: Any, stream: Stream | None = None, out: Mapping[str, Array] | None = None, count: int | None = None) -> Any:
-        """Queue the kernel, and return a dictionary of the results. With `out`, a dictionary of arrays, queue the work that writes each
-        result to the first element of its array, and return `out`. `count` is the number of elements of a kernel that was made with
-        count=True."""
-        number, _ = self._count_of(arguments, count)
-        if len(arguments) != len(self._words):
-            raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
-        names = list(self._entry["results"])
-        if out is not None and sorted(out) != sorted(names):
-            raise _ferry.ArgumentError(f"{self.name}: out needs an array for each of {', '.join(names)}")
-        kernel, = self._kernels(self._bind(arguments))
-        kinds = [kind for _, kind in kernel.parameters[len(arguments) + 1:len(arguments) + 1 + len(names)]]
-        made = {}
-        for name, kind in zip(names, kinds):
-            given = out[name] if out is not None else empty(1, kind, context=self.context)
-            if not isinstance(given, Array):
-                raise _ferry.WrongTypeError(f"{self.name}: out[{name!r}] must be a ferry.Array")
-            if given.size == 0:
-                raise _ferry.RangeError(f"{self.name}: out[{name!r}] has no element for the result")
-            made[name] = given.reshape(-1)[:1]
-        # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
-        blocks = min(number // 1024 + 1, 1024)
-        scratch = zeros(1 + len(names) * blocks, "u8", context=self.context)
-        kernel(stream, grid(blocks * 256), *self._in_memory_order(arguments), scratch, *made.values(), *self._sizes_of(number, arguments))
-        return {name: one.item() for name, one in made.items()} if out is None else out
+    A call queues the kernel, and returns a dictionary of the results. With `out`, a dictionary of arrays, it queues the work that writes
+    each result to the first element of its array, and returns `out`. The other arguments are those of Elementwise.
+    """
 
 
 class Reduction(_Expression):
-    """A kernel of reduction(), which a call runs to get one number of all elements."""
+    """A kernel of reduction(), which a call runs to get one number of all elements.
 
-    def __call__(self, *arguments: Any, stream: Stream | None = None, out: Array | None = None, count: int | None = None) -> Any:
-        """Return the number, or queue the work that writes it to the first element of `out`, and return `out`. `count` is the number of
-        elements of a kernel that was made with count=True."""
-        if len(arguments) != len(self._words):
-            raise _ferry.ArgumentError(f"{self.name} has {len(self._words)} parameters, not {len(arguments)}")
-        number, _ = self._count_of(arguments, count)
-        if out is not None and not isinstance(out, Array):
-            raise _ferry.WrongTypeError(f"{self.name}: out must be a ferry.Array")
-        if out is not None and out.size == 0:
-            raise _ferry.RangeError(f"{self.name}: out has no element for the result")
-        first, second = self._kernels(self._bind(arguments))
-        kind = second.parameters[1][1]
-        # As the functions that ferry-gen writes do it, so that the order of the sums is theirs.
-        blocks = min(number // 1024 + 1, 1024)
-        partial = empty(blocks, kind, context=self.context)
-        result = empty(1, kind, context=self.context) if out is None else out.reshape(-1)[:1]
-        first(stream, grid(blocks * 256), *self._in_memory_order(arguments), partial, *self._sizes_of(number, arguments))
-        second(stream, grid(256), partial, result, blocks)
-        return result.item() if out is None else out
+    A call returns the number, or queues the work that writes it to the first element of `out`, and returns `out`. The other arguments
+    are those of Elementwise.
+    """
+
+
+_CLASSES = {"map": Elementwise, "stencil": Elementwise, "fused": Fused, "reduction": Reduction}
+
+
+class _Description:
+    """A file of kernels, or what a program says in its place, where types may have NumPy's names. `name` is the path of the file, or stands
+    in messages."""
+
+    def __init__(self, name: str | None, data: dict[str, Any], types: Types, include_folders: Sequence[str | os.PathLike[str]],
+                 typedefs: Mapping[str, str], context: Context) -> None:
+        self.is_file = name is not None and os.path.isabs(name)
+        self.path = name or "kernels"
+        self.data = data if self.is_file else {"ferry": 1, "prefix": _PREFIX, "header": "kernels.h", **data}
+        self.typedefs, self.context = dict(typedefs), context
+        self.paths, self.structs = split_types(types)
+        own = [os.path.join(os.path.dirname(self.path), one) for one in data.get("types", ()) if isinstance(one, str)]
+        folders = [os.path.abspath(folder) for folder in include_folders]
+        self.folders = list(dict.fromkeys(folders + [os.path.dirname(os.path.abspath(one)) for one in (*own, *self.paths)]))
+
+    def read(self, bound: Mapping[str, Element], then: Callable[[Any, list[str]], Any]) -> Any:
+        """What `then` makes of the checked file and the folders of its headers. `bound` are types of letters."""
+        if not self.structs:
+            return then(self._checked(bound, self.paths), self.folders)
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="ferry-") as folder:
+            written = [write_type(folder, self.data.get("prefix", _PREFIX), name, kind) for name, kind in self.structs.items()]
+            try:
+                return then(self._checked(bound, [*self.paths, *written]), [*self.folders, folder])
+            except _ferry.Error as error:
+                raise type(error)(str(error).replace(folder + os.sep, "types: ")) from error.__cause__
+
+    def _checked(self, bound: Mapping[str, Element], paths: list[str]) -> Any:
+        generator = _module("ferry_kernels")
+        errors = _module("ferry_types").GeneratorError
+        data = dict(self.data)
+        if paths:
+            data["types"] = [*data.get("types", ()), *paths]
+        if not self.is_file and isinstance(data.get("kernels"), (list, tuple)):
+            data["kernels"] = [_with_types(entry, bound) for entry in data["kernels"]]
+        if not self.is_file and isinstance(data.get("typedefs"), Mapping):
+            data["typedefs"] = {name: _name_of_type([str(one)]) for name, one in data["typedefs"].items()}
+        # I is a macro of C.
+        letters = {variable: _name_of_element(kind) for variable, kind in bound.items() if variable != "I"}
+        if letters:
+            data["typedefs"] = {**data.get("typedefs", {}), **letters}
+        try:
+            return generator.KernelFile(self.path, data, typedefs=self.typedefs or None)
+        except errors as error:
+            raise _ferry.ArgumentError(str(error)) from error
+
+    def make(self, bound: Mapping[str, Element]) -> _Made:
+        """The kernels for these types of letters."""
+        made: _Made = self.read(bound, lambda file, folders: _Made(file, folders, self.context, self.structs))
+        return made
+
+
+def _with_types(entry: Any, bound: Mapping[str, Element]) -> Any:
+    """The description of a kernel, with the generator's names of types in place of NumPy's and of letters."""
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("parameters"), (list, tuple)):
+        return entry  # which ferry-gen refuses
+    made = {**entry, "parameters": [_parameter_with_types(text, bound) for text in entry["parameters"]]}
+    if isinstance(entry.get("results"), (list, tuple)):
+        made["results"] = [dict(one) if isinstance(one, Mapping) else one for one in entry["results"]]
+    for one in (made, *(made.get("results") or ())):
+        for key in ("sum", "min", "max"):
+            if isinstance(one, dict) and key in one:
+                one[key] = _name_of_type([str(one[key])], bound)
+    return made
+
+
+def _parameter_with_types(text: Any, bound: Mapping[str, Element]) -> Any:
+    words = text.split() if isinstance(text, str) else []
+    if len(words) < 2:
+        return text
+    return " ".join([*words[:len(words) - len(_type_of(words)) - 1], _name_of_type(_type_of(words), bound), words[-1]])
+
+
+def _one(entry: dict[str, Any], file: Mapping[str, Any], types: Types, include_folders: Sequence[str | os.PathLike[str]],
+         context: Context | None) -> Any:
+    """The launcher of one kernel, whose types may be letters."""
+    context = context_of(context)
+    data = {**{key: value for key, value in file.items() if value}, "kernels": [entry]}
+    description = _Description(entry["name"], data, types, include_folders, {}, context)
+
+    def make(bound: Mapping[str, Element]) -> tuple[_Made, Any]:
+        made = description.make(bound)
+        return made, made.file.kernels[0]
+
+    launcher = _CLASSES[_form_of(entry)](context, entry, make)
+    if launcher._variables:  # refuses what no types make right
+        description.read(dict.fromkeys(launcher._variables, element("f4")), lambda file, folders: None)
+    else:
+        launcher._variant(())
+    return launcher
 
 
 _SPOKEN = {"=": "is", "+": "plus", "-": "minus", "*": "times", "/": "over"}
@@ -525,18 +535,38 @@ def _spoken_name(each: str | Sequence[str]) -> str:
     return re.sub(r"_+", "_", "_".join(words)[:48]).strip("_").lower() or "kernel"
 
 
+def _entry(name: str, parameters: str | Sequence[str], each: str | Sequence[str], more: dict[str, Any], *, dimensions: Sequence[str],
+           count: bool, fast: bool, inexact: bool, options: Sequence[str] | Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The description of one kernel, as a file has it."""
+    listed = parameters.split(",") if isinstance(parameters, str) else list(parameters)
+    entry = {"name": name, "parameters": listed, "each": each if isinstance(each, str) else list(each), **more}
+    if more.get("results") is not None and not entry["each"]:
+        del entry["each"]
+    given = {"dimensions": list(dimensions), "count": count, "fast": fast, "inexact": inexact,
+             "options": dict(options) if isinstance(options, Mapping) else list(options)}
+    return {**entry, **{key: value for key, value in given.items() if value}}
+
+
 def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, name: str | None = None,
                 functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
-                include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-                count: bool = False, results: Mapping[str, tuple[str, str, str]] | None = None,
-                constants: Mapping[str, float | str] = _NOTHING, inexact: bool = False, context: Context | None = None) -> Elementwise | Fused:
+                include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False,
+                options: Sequence[str] | Mapping[str, Sequence[str]] = (), count: bool = False,
+                dimensions: Sequence[str] = (), stencil: int = 0, edges: str = "nearest",
+                results: Mapping[str, tuple[str, str, str]] | None = None, constants: Mapping[str, float | str] = _NOTHING,
+                inexact: bool = False, context: Context | None = None) -> Elementwise | Fused:
     """Return a kernel that runs statements for each element, on CUDA devices and on all others.
 
     `parameters` are as in a file of `ferry-gen kernels`: "read double x", "update double y", "overwrite double z" are
     arrays, and "double a" is a value. A type is one of C, one of NumPy such as "f4", or a capital letter, which stands
     for the number that the arrays of a call have. `each` is statements in the part of C that is also CUDA, where i is
     the index. "read whole double t" is an array of any shape that is indexed freely, with count(t) elements, and "read one double a" a
-    value in the first element of an array. With `count` a call says the number of elements, as in kernel(x, count=10). `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
+    value in the first element of an array. With `count` a call says the number of elements, as in kernel(x, count=10).
+
+    With `dimensions`, ("rows", "columns") or ("planes", "rows", "columns"), the arrays have these dimensions, the statements know row and
+    column, and a call may name a box: kernel(x, box=numpy.s_[1:9, :]). `stencil` is how far neighbours are read, as in x(-1, 0), and `edges`
+    what stands beyond the array: "nearest", "wrap" or "none".
+
+    `functions` are descriptions of functions that it calls, as the file has them. `types` are the paths of type
     files of structs, or a dictionary of dtypes of structs by the names that the parameters use. `fast` allows fused operations on devices.
     `constants` are numbers by names that the statements may use, and `inexact` allows erf, erfc, cbrt and tgamma. A type of one letter is a
     type in the statements too.
@@ -546,7 +576,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     call returns them.
 
     On CUDA devices the source is compiled with NVRTC. Everywhere else the C compiler `cc`, or that of the variable CC,
-    compiles a host function, which is kept on disk. This needs Jinja2.
+    compiles a host function, which is kept on disk and runs on all processors. This needs Jinja2.
 
     >>> import ferry
     >>> context = ferry.Context("emulated:1")
@@ -557,21 +587,32 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     >>> step = ferry.elementwise("f8 a, update f8 r, read f8 w", "r[i] -= a * w[i];", results={"rr": ("sum", "f8", "r[i] * r[i]")}, context=context)
     >>> step(0.5, x, x)
     {'rr': 1.25}
+    >>> mean = ferry.elementwise("read T x, overwrite T y", "y[i] = (x(0, -1) + x(0, 1)) / 2;", dimensions=("rows", "columns"), stencil=1, context=context)
+    >>> mean(ferry.array([[1.0, 5.0, 0.0]], context=context)).tolist()
+    [[3.0, 0.5, 2.5]]
     """
     name = name or _spoken_name(each)
+    more: dict[str, Any] = {}
     if results is not None:
         for result, one in results.items():
             if not isinstance(one, tuple) or len(one) != 3 or one[0] not in ("sum", "min", "max") or not isinstance(one[2], str):
                 raise _ferry.ArgumentError(f'results: {result} is ("sum", "min" or "max", a type, an expression), not {one!r}')
-        return Fused(parameters, each, {"results": dict(results)}, name, functions, types, include, include_folders, fast, options, count, constants, inexact, context)
-    return Elementwise(parameters, each, {}, name, functions, types, include, include_folders, fast, options, count, constants, inexact, context)
+        more["results"] = [{"name": result, combine: str(dtype), "value": value} for result, (combine, dtype, value) in results.items()]
+    if stencil:
+        more["stencil"] = stencil
+    if edges != "nearest":
+        more["edges"] = edges
+    entry = _entry(name, parameters, each, more, dimensions=dimensions, count=count, fast=fast, inexact=inexact, options=options)
+    made: Elementwise | Fused = _one(entry, {"functions": list(functions), "constants": dict(constants), "include": list(include)}, types,
+                                     include_folders, context)
+    return made
 
 
 def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str | None = None,
               functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
-              include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False, options: Sequence[str] = (),
-              count: bool = False, constants: Mapping[str, float | str] = _NOTHING, inexact: bool = False,
-              context: Context | None = None) -> Reduction:
+              include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False,
+              options: Sequence[str] | Mapping[str, Sequence[str]] = (), count: bool = False, dimensions: Sequence[str] = (),
+              constants: Mapping[str, float | str] = _NOTHING, inexact: bool = False, context: Context | None = None) -> Reduction:
     """Return a kernel that computes one number of all elements.
 
     `each` is one expression, whose values of type `dtype` are combined by `combine`: "sum", "min" or "max". The other
@@ -586,5 +627,81 @@ def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", 
     """
     if combine not in ("sum", "min", "max"):
         raise _ferry.ArgumentError(f"combine is sum, min or max, not {combine!r}")
-    name = name or f"{combine}_of_{_spoken_name(each)}"
-    return Reduction(parameters, each, {combine: dtype}, name, functions, types, include, include_folders, fast, options, count, constants, inexact, context)
+    entry = _entry(name or f"{combine}_of_{_spoken_name(each)}", parameters, each, {combine: dtype}, dimensions=dimensions, count=count, fast=fast,
+                   inexact=inexact, options=options)
+    made: Reduction = _one(entry, {"functions": list(functions), "constants": dict(constants), "include": list(include)}, types, include_folders, context)
+    return made
+
+
+class Kernels:
+    """The kernels of one file of `ferry-gen kernels`: each is an attribute, an Elementwise, a Fused or a Reduction."""
+
+    def __init__(self, name: str, kernels: Mapping[str, _Expression]) -> None:
+        self._name = name
+        self._kernels = dict(kernels)
+        self.__dict__.update(kernels)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self.__dict__.get('_name')} has no kernel {name!r}; it has {', '.join(self.__dict__.get('_kernels', ()))}")
+
+    def __getitem__(self, name: str) -> Any:
+        return self._kernels[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kernels)
+
+    def __len__(self) -> int:
+        return len(self._kernels)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *self._kernels])
+
+    def __repr__(self) -> str:
+        return f"<ferry.Kernels of {self._name}: {', '.join(self._kernels)}>"
+
+
+def kernels(file: str | os.PathLike[str] | Mapping[str, Any], *, typedefs: Mapping[str, str] = _NOTHING, types: Types = (),
+            include_folders: Sequence[str | os.PathLike[str]] = (), context: Context | None = None) -> Kernels:
+    """Return the kernels of a file of `ferry-gen kernels`, or of a dictionary with the same keys.
+
+    Each is an attribute, and is called as what elementwise() and reduction() return: with its parameters in their order, and `stream`,
+    `count`, `box` or `out` by name. `typedefs` replaces types of the key of this name, as `ferry-gen kernels --typedef` does. Types of a
+    dictionary may have NumPy's names, "prefix" and "header" may be left out, and its type files are found from the working folder. `types`
+    adds type files or dtypes to those of the file, as for elementwise(), and `include_folders` has headers that the host functions need.
+    The kernels are compiled at once.
+
+    >>> import ferry
+    >>> context = ferry.Context("emulated:1")
+    >>> k = ferry.kernels({"kernels": [
+    ...     {"name": "scale", "parameters": ["f8 a", "update f8 x"], "each": "x[i] *= a;"},
+    ...     {"name": "total", "parameters": ["read f8 x"], "each": "x[i]", "sum": "f8"}]}, context=context)
+    >>> x = ferry.array([1.0, 2.0], context=context)
+    >>> k.scale(3.0, x)
+    >>> k.total(x)
+    9.0
+    """
+    path: str | None = None
+    if isinstance(file, Mapping):
+        data = dict(file)
+    else:
+        path = os.path.abspath(file)
+        reader = _module("ferry_types")
+        try:
+            data = reader.read_object(path, "a list of kernels")
+        except reader.GeneratorError as error:
+            if not os.path.exists(path):
+                raise file_error(str(error), path, errno.ENOENT) from error
+            raise _ferry.ArgumentError(str(error)) from error
+    context = context_of(context)
+    chosen = {name: _name_of_type([str(one)]) for name, one in typedefs.items()}
+    made = _Description(path, data, types, include_folders, chosen, context).make({})
+    found: dict[str, _Expression] = {}
+    for kernel, entry in zip(made.file.kernels, data["kernels"]):
+        launcher = _CLASSES[kernel.form](context, entry, _no_types)
+        made.add(launcher, kernel)
+        found[kernel.name] = launcher
+    return Kernels(os.path.basename(path) if path else "a dictionary", found)
+
+
+def _no_types(bound: Mapping[str, Element]) -> Any:
+    raise _ferry.StateError("a kernel of a file has its types")  # its only variant fits every call

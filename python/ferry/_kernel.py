@@ -132,13 +132,14 @@ class Kernel(_ferry.Kernel):
             raise _ferry.WrongTypeError("the host function must be callable")
         if address == 0:
             raise _ferry.ArgumentError(f"Kernel {name!r}: the compiled host function has the address 0")
-        if address is not None and len(listed) > 64:
+        is_native = getattr(host, "is_native", False) is True  # generated code
+        if address is not None and len(listed) > 64 and not is_native:
             raise _ferry.ArgumentError(f"Kernel {name!r}: a compiled host function takes at most 64 arguments")
         labels = [label or f"argument {index}" for index, (_, _, label, _) in enumerate(listed)]
         if isinstance(image, str):
             image = image.encode() + b"\0"  # the driver reads PTX up to its NUL
         self = super().__new__(cls, context, name, source, image, list(options), opencl_source, list(opencl_options), bool(exact), [(access, kind, overlap, label or None) for access, kind, label, overlap in listed], labels,
-                               host if address is None else None, None if address is None else (address, host))
+                               host if address is None else None, None if address is None else (address, host, is_native))
         self.parameters = tuple((access, kind) for access, kind, _, _ in listed)
         self._labels = labels
         self.context = context

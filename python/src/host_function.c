@@ -190,16 +190,20 @@ ferrypy_host_function_create(PyObject *function, PyObject *address,
     if (address != Py_None) {
         PyObject *owner = PyTuple_GetItem(address, 1);
         void *code = owner ? PyLong_AsVoidPtr(PyTuple_GetItem(address, 0)) : NULL;
-        if (!code || parameter_count > 64) {
+        const bool is_native = owner && PyTuple_GetItem(address, 2) == Py_True;
+        if (!code || (parameter_count > 64 && !is_native)) {
             if (!PyErr_Occurred())
                 ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
                                   "a compiled host function takes at most 64 arguments");
             free(self);
             return NULL;
         }
-        memcpy(&self->compiled, &code, sizeof(code));
         self->keeper = Py_NewRef(owner);
         self->run = run_compiled;
+        if (is_native)
+            memcpy(&self->run, &code, sizeof(code));
+        else
+            memcpy(&self->compiled, &code, sizeof(code));
         return self;
     }
     if (!PyCallable_Check(function)) {
@@ -218,4 +222,20 @@ ferrypy_host_function_destroy(struct ferrypy_host_function *host)
     Py_XDECREF(host->function);
     Py_XDECREF(host->keeper);
     free(host);
+}
+
+/* What generated host functions call. _expression.py declares the same struct in C. */
+static const struct {
+    void *(*array)(const ferry_call *, const ferry_element *, size_t, size_t *);
+    const void *(*value)(const ferry_call *, const ferry_element *, size_t, size_t *);
+    size_t (*size)(const ferry_call *, size_t);
+    ferry_status (*parallel)(const ferry_call *, size_t, size_t, ferry_part_function *, void *);
+} host_calls = {ferry_call_array, ferry_call_value, ferry_call_size, ferry_call_parallel};
+
+PyObject *
+ferrypy_host_calls(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromVoidPtr((void *)(uintptr_t)&host_calls);
 }

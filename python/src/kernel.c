@@ -5,23 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/*
- * A kernel with CUDA code, a host function, or both. Queued work uses the host function, so a
- * kernel waits for the streams on which it was launched before it drops the function.
- */
-static PyTypeObject *kernel_type;
-
-struct kernel_object {
-    PyObject_HEAD struct context_object *context;
-    ferry_kernel *kernel;
-    struct ferrypy_host_function *host; /* NULL: CUDA code alone */
-    ferry_parameter *parameters;
-    size_t parameter_count;
-    PyObject *streams;       /* set of the streams that may hold launches */
-    uint32_t default_places; /* bit p: so may the default stream of place p */
-    PyObject *name;
-    PyObject *labels; /* list of the names of the parameters */
-};
+PyTypeObject *ferrypy_kernel_type;
 
 /* Waits for the work of one stream. An event reports no failure of the stream: that stays for
  * Stream.synchronize(). */
@@ -80,21 +64,19 @@ wait_for_launches(struct kernel_object *self)
     return idle;
 }
 
-/* Notes a stream before a launch on it, so that no launch runs that the kernel would not wait for.
- */
-static bool
-note_stream(struct kernel_object *self, struct stream_object *stream)
+bool
+ferrypy_kernel_note(struct kernel_object *self, struct stream_object *object, ferry_stream *stream)
 {
     if (!self->host)
         return true;
-    if (!stream->owned) {
-        self->default_places |= UINT32_C(1) << ferry_stream_place(stream->stream);
+    if (!object || !object->owned) {
+        self->default_places |= UINT32_C(1) << ferry_stream_place(stream);
         return true;
     }
     /* A program that makes a stream for each launch must not fill the memory with them. */
     if (PySet_Size(self->streams) >= 256)
         (void)wait_for_launches(self);
-    return PySet_Add(self->streams, (PyObject *)stream) == 0;
+    return PySet_Add(self->streams, (PyObject *)object) == 0;
 }
 
 static void
@@ -326,10 +308,9 @@ label(struct kernel_object *self, size_t index)
     return PyList_GetItem(self->labels, (Py_ssize_t)index);
 }
 
-/* Returns the argument for a Python value. `bytes` keeps what the argument points to. */
-static bool
-read_value(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
-           PyObject **bytes)
+bool
+ferrypy_kernel_value(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
+                     PyObject **bytes)
 {
     const ferry_element *element = self->parameters[index].element;
     struct ferrypy_owner *owner;
@@ -387,15 +368,12 @@ refuse(struct kernel_object *self, size_t index, ferry_status status, const char
     return false;
 }
 
-static bool
-read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
-              PyObject **bytes)
+bool
+ferrypy_kernel_array(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out)
 {
     const ferry_parameter *parameter = &self->parameters[index];
     struct array_object *array = (struct array_object *)value;
 
-    if (!parameter->access)
-        return read_value(self, value, index, out, bytes);
     if (!PyObject_TypeCheck(value, ferrypy_array_type))
         return refuse(self, index, FERRY_ERROR_WRONG_TYPE, "must be a ferry.Array, not %R", value);
     if (!ferrypy_array_check(array))
@@ -407,16 +385,28 @@ read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_a
     if (!ferry_element_equal(parameter->element, array->element->element))
         return refuse(self, index, FERRY_ERROR_WRONG_TYPE, "holds %s, but the parameter is of %s",
                       array->element->element->name, parameter->element->name);
-    if (!ferrypy_array_is_c(array))
-        return refuse(self, index, FERRY_ERROR_UNSUPPORTED, "is not in C order");
     *out = ferry_buffer_argument(ferry_buffer_retain(array->buffer), array->element->element, 0,
                                  FERRY_REST);
     return true;
 }
 
-/* Gives the handles of a launch back. The last one of a wrap waits for its work. */
-static void
-release_arguments(ferry_argument *list, size_t count)
+static bool
+read_argument(struct kernel_object *self, PyObject *value, size_t index, ferry_argument *out,
+              PyObject **bytes)
+{
+    if (!self->parameters[index].access)
+        return ferrypy_kernel_value(self, value, index, out, bytes);
+    if (!ferrypy_kernel_array(self, value, index, out))
+        return false;
+    if (!ferrypy_array_is_c((struct array_object *)value)) {
+        FERRYPY_RELEASE(ferrypy_arguments_release(out, 1));
+        return refuse(self, index, FERRY_ERROR_UNSUPPORTED, "is not in C order");
+    }
+    return true;
+}
+
+void
+ferrypy_arguments_release(ferry_argument *list, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         ferry_buffer_destroy(&list[i].buffer);
@@ -471,12 +461,12 @@ kernel_launch(PyObject *object, PyObject *arguments)
                            &bytes[done]))
             goto end;
     }
-    if (!note_stream(self, stream))
+    if (!ferrypy_kernel_note(self, stream, stream->stream))
         goto end;
     FERRYPY_BLOCKING(status, ferry_kernel_launch(self->kernel, grid, stream->stream, list, count));
     result = status == FERRY_OK ? Py_NewRef(Py_None) : ferrypy_fail(status);
 end:
-    FERRYPY_RELEASE(release_arguments(list, done));
+    FERRYPY_RELEASE(ferrypy_arguments_release(list, done));
     for (size_t i = 0; bytes && i < count; i++)
         Py_XDECREF(bytes[i]);
     PyMem_Free(bytes);
@@ -526,6 +516,6 @@ static PyType_Spec spec = {
 int
 ferrypy_kernel_init(PyObject *module)
 {
-    kernel_type = ferrypy_type_add(module, &spec, NULL);
-    return kernel_type ? 0 : -1;
+    ferrypy_kernel_type = ferrypy_type_add(module, &spec, NULL);
+    return ferrypy_kernel_type ? 0 : -1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "binding.h"
+#include "kernel.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -82,6 +82,7 @@ static PyMethodDef functions[] = {
     {"_enter_interpreter", enter_interpreter, METH_NOARGS, NULL},
     {"_at_exit", ferrypy_at_exit, METH_NOARGS, NULL},
     {"_in_callback", in_callback, METH_NOARGS, NULL},
+    {"_host_calls", ferrypy_host_calls, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -112,7 +113,7 @@ PyInit__ferry(void)
         ferrypy_access_init(module) < 0 || ferrypy_dlpack_init(module) < 0 ||
         ferrypy_arrow_init(module) < 0 || ferrypy_copy_init(module) < 0 ||
         ferrypy_label_init(module) < 0 || ferrypy_kernel_init(module) < 0 ||
-        ferrypy_file_init(module) < 0 ||
+        ferrypy_launcher_init(module) < 0 || ferrypy_file_init(module) < 0 ||
         PyModule_AddStringConstant(module, "version", FERRY_VERSION) < 0) {
         Py_DECREF(module);
         return NULL;

@@ -341,7 +341,7 @@ def test_the_text_of_ferry_gen(emulated, tmp_path, monkeypatch):
         subprocess.run([sys.executable, os.path.join(_folders.GENERATOR, "ferry_gen.py"), "--templates", _folders.TEMPLATES, "kernels",
                         tmp_path / name, "-o", tmp_path / "kernels.h"], check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
         header = (tmp_path / "kernels.h").read_text()
-        assert sources.pop(0).startswith(header)
+        assert header in sources.pop(0)
         for entry, cuda, exact in [one for one in seen if one[0].startswith("py_" + name)]:
             literals = header[header.index(f"{entry}_source(ferry"):]
             text = ""
@@ -365,32 +365,32 @@ def test_devices_of_cuda(numpy):
         body = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p, ctypes.c_void_p)
         kept, grids = [], []
 
-        def register(kernel, name, arrays, sizes):
-            run = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p)(kernel)
+        def register(library, name, sizes):
+            run = getattr(library, name + "_runs")
             @body
             def device(parameters, grid, block):
                 grids.append(ctypes.cast(grid, ctypes.POINTER(ctypes.c_uint))[0])
-                values = (ctypes.c_void_p * len(arrays))()
-                for index, is_array in enumerate(arrays):
-                    values[index] = ctypes.cast(parameters[index], ctypes.POINTER(ctypes.c_void_p))[0] if is_array else parameters[index]
-                run(values, None)
+                run(parameters)
             table = (ctypes.c_size_t * len(sizes))(*sizes)
-            driver.fakecuda_register_kernel(name, device, len(sizes), table)
+            driver.fakecuda_register_kernel(name.encode(), device, len(sizes), table)
             kept.append((device, table, run))
 
-        addresses = []
-        real = ferry._expression._HostFunction.__init__
-        def noted(self, library, name):
-            real(self, library, name)
-            addresses.append(self)
-        ferry._expression._HostFunction.__init__ = noted
+        libraries = []
+        real = ferry._expression._compiled
+        def noted(source, headers, folders):
+            for name in ("py_y_is_a_times_x", "py_sum_of_x", "py_sum_of_x_into"):
+                if f" {name}_here(" in source:
+                    source += f"void {name}_runs(void **values);\\nvoid {name}_runs(void **values) {{ {name}_run(values); }}\\n"
+            libraries.append(real(source, headers, folders))
+            return libraries[-1]
+        ferry._expression._compiled = noted
         host = ferry.Context("host")
         arguments = ("f4 a, read f4 x, overwrite f4 y", "y[i] = a * x[i];")
         ferry.elementwise(*arguments, context=host)
         ferry.reduction("read f4 x", "x[i]", "sum", "f4", context=host)
-        register(addresses[0].address, b"py_y_is_a_times_x", [False, True, True, False], [4, 8, 8, 8])
-        register(addresses[1].address, b"py_sum_of_x", [True, True, False], [8, 8, 8])
-        register(addresses[2].address, b"py_sum_of_x_into", [True, True, False], [8, 8, 8])
+        register(libraries[0], "py_y_is_a_times_x", [4, 8, 8, 8])
+        register(libraries[1], "py_sum_of_x", [8, 8, 8])
+        register(libraries[1], "py_sum_of_x_into", [8, 8, 8])
         os.environ["CC"] = "/nowhere"
         c = ferry.Context("cuda")
         scale = ferry.elementwise(*arguments, context=c)
@@ -513,3 +513,170 @@ def test_caches_are_bounded(tmp_path, monkeypatch):
         ferry.elementwise("update float x", f"x[i] = {value};", context=context)
         newest = max((tmp_path / "host").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     assert len(list((tmp_path / "host").iterdir())) == 2 and newest.exists()
+
+
+LIFE = {"kernels": [
+    {"name": "step", "comment": "One step.", "dimensions": ["rows", "columns"], "stencil": 1, "parameters": ["read f8 now", "f8 rate", "overwrite f8 next"],
+     "each": "next[i] = now(0, 0) + rate * ((now(-1, 0) + now(1, 0)) + (now(0, -1) + now(0, 1)) - 4 * now(0, 0));"},
+    {"name": "heat", "dimensions": ["rows", "columns"], "parameters": ["read f8 now"], "sum": "f8", "each": "now[i]"},
+    {"name": "mark", "dimensions": ["planes", "rows", "columns"], "parameters": ["update i4 x"], "each": "x[i] += (int32_t)(100 * plane + 10 * row + column);"},
+    {"name": "table", "dimensions": ["rows", "columns"], "parameters": ["update whole f8 x"], "each": "x[row * columns + column] = (double)(row * column);"},
+    {"name": "both", "dimensions": ["rows", "columns"], "parameters": ["update f8 x"], "each": "x[i] *= 2;",
+     "results": [{"name": "all", "sum": "f8", "value": "x[i]"}, {"name": "most", "max": "f8", "value": "x[i]"}]}]}
+
+
+def stepped(numpy, now, rate, mode):
+    """One step of LIFE with NumPy, in the same order of operations."""
+    p = numpy.pad(now, 1, mode=mode)
+    return now + rate * ((p[:-2, 1:-1] + p[2:, 1:-1]) + (p[1:-1, :-2] + p[1:-1, 2:]) - 4 * now)
+
+
+@pytest.mark.parametrize("edges", ["nearest", "wrap", "none"])
+def test_dimensions(place, numpy, edges):
+    """Stencils have the bits of NumPy: all cells and those of a box, with each kind of edges, also in parts of the host's threads."""
+    described = {"kernels": [{**LIFE["kernels"][0], "edges": edges}]}
+    step = ferry.kernels(described, context=place).step
+    same = ferry.elementwise("read T now, T rate, overwrite T next", LIFE["kernels"][0]["each"], dimensions=("rows", "columns"), stencil=1, edges=edges, context=place)
+    assert step.__doc__ == "One step."
+    for shape in ((7, 9), (301, 203)):
+        now = numpy.random.default_rng(5).standard_normal(shape)
+        wanted = stepped(numpy, now, 0.1, {"nearest": "edge", "wrap": "wrap", "none": "edge"}[edges])
+        if edges == "none":
+            wanted[[0, -1], :] = wanted[:, [0, -1]] = 0
+        a = ferry.array(now, context=place)
+        assert step(a, 0.1).tobytes() == wanted.tobytes() == same(a, 0.1).tobytes()
+        for box in (numpy.s_[2:5, 3:-1], numpy.s_[-3:-1, 1:], (slice(1, None), slice(None)), numpy.s_[3:3, 2:4]):
+            if edges == "none" and box[1].stop is None:  # up to the last cell that has neighbours
+                box = (box[0] if box[0].stop else slice(box[0].start, -1), slice(box[1].start, -1))
+            part = ferry.array(numpy.full(shape, 7.0), context=place)
+            assert step(a, 0.1, part, box=box) is part
+            expected = numpy.full(shape, 7.0)
+            inner = tuple(slice(1 if one.start is None and edges == "none" else one.start, one.stop) for one in box)
+            expected[inner] = wanted[inner]
+            assert part.tobytes() == expected.tobytes(), box
+
+
+def test_refused_boxes(place, numpy):
+    k = ferry.kernels({"kernels": [{**LIFE["kernels"][0], "edges": "none"}, *LIFE["kernels"][1:]]}, context=place)
+    a = ferry.zeros((4, 5), "f8", context=place)
+    for box, error, match in (((slice(0, 2), slice(None)), IndexError, "only those from 1 to 2"), (numpy.s_[1:9, :], IndexError, "rows"),
+                              (numpy.s_[1:3], TypeError, "tuple of 2 slices"), (numpy.s_[1:3:2, :], TypeError, "without a step"),
+                              (numpy.s_[1, :], TypeError, "slices"), (numpy.s_["a":, :], TypeError, "box"), (numpy.s_[-9:, :], IndexError, "index -9.*size 4")):
+        with pytest.raises(error, match=match):
+            k.step(a, 0.5, box=box)
+    for bad in (ferry.zeros(20, "f8", context=place), ferry.zeros((4, 5, 1), "f8", context=place)):
+        with pytest.raises(ValueError, match="has 2 dimensions"):
+            k.heat(bad)
+    with pytest.raises(ferry.UnsupportedError, match="C order"):
+        k.heat(ferry.wrap(numpy.asfortranarray(numpy.zeros((3, 4))), context=place))
+    with pytest.raises(ValueError, match="shape"):
+        k.step(a, 0.5, ferry.zeros((5, 4), "f8", context=place))
+    with pytest.raises(ValueError, match=r"overlap|\"now\""):
+        k.step(a, 0.5, a)
+    with pytest.raises(ValueError, match="were made with dimensions="):
+        ferry.elementwise("update f8 x", "x[i] = 1;", context=place)(a, box=(slice(1), slice(1)))
+    with pytest.raises(TypeError, match="unexpected keyword argument 'boxes'"):
+        k.heat(a, boxes=3)
+
+
+def test_kernels_of_dimensions(place, numpy):
+    k = ferry.kernels(LIFE, context=place)
+    assert list(k) == ["step", "heat", "mark", "table", "both"] and len(k) == 5 and k["heat"] is k.heat and "both" in dir(k)
+    now = numpy.arange(12.0).reshape(3, 4)
+    a = ferry.array(now, context=place)
+    assert k.heat(a) == 66 and k.heat(a, box=numpy.s_[1:, 2:]) == now[1:, 2:].sum() and k.heat(a, box=numpy.s_[2:1, :]) == 0
+    cube = ferry.zeros((2, 3, 4), "i4", context=place)
+    assert k.mark(cube, box=numpy.s_[1:, :, 2:]) is None
+    wanted = numpy.zeros((2, 3, 4), "i4")
+    planes, rows, columns = numpy.indices(wanted.shape)
+    wanted[1:, :, 2:] = (100 * planes + 10 * rows + columns)[1:, :, 2:]
+    assert cube.tobytes() == wanted.tobytes()
+    flat = ferry.zeros(6, "f8", context=place)
+    k.table(flat, shape=(2, 3))
+    assert flat.tolist() == [0, 0, 0, 0, 1, 2]
+    for shape, match in ((None, "needs shape="), ((2, 3, 1), "has 2 dimensions"), (6, "tuple")):
+        with pytest.raises((ValueError, TypeError), match=match):
+            k.table(flat, shape=shape)
+    assert k.both(a, box=numpy.s_[:1, 1:3]) == {"all": 6.0, "most": 4.0} and k.heat(a) == 69
+    outs = {"all": ferry.zeros(1, "f8", context=place), "most": ferry.zeros(2, "f8", context=place)}
+    assert k.both(a, out=outs) is outs and outs["all"].item() == 138 and outs["most"].tolist() == [22, 0]
+    with pytest.raises(AttributeError, match="has no kernel 'none'; it has step, heat"):
+        k.none
+
+
+def test_files_of_kernels(place, numpy, tmp_path):
+    """A file that C programs use: typedefs, constants, enumerators of a struct's header, functions of arrays, atomics, whole, one and count."""
+    (tmp_path / "fluid.h").write_text("enum phase { LIQUID, GAS = 5 };\nstruct my_cell { double mass; int phase; };\n")
+    cell = {"ferry": 1, "prefix": "my", "name": "cell", "c_type": "struct my_cell", "kind": "struct", "header": "cell_buffer.h", "include": ["fluid.h"],
+            "enumerators": {"LIQUID": 0, "GAS": 5}, "fields": [{"name": "mass", "type": "double"}, {"name": "phase", "type": "int"}]}
+    (tmp_path / "cell.json").write_text(json.dumps(cell))
+    described = {"ferry": 1, "prefix": "my", "header": "my_kernels.h", "types": ["cell.json"], "typedefs": {"real": "double"}, "constants": {"HALF": "0.5", "MANY": 3},
+                 "functions": [{"name": "last", "returns": "real", "parameters": ["read whole real t"], "body": "return t[count(t) - 1];"}],
+                 "kernels": [
+                     {"name": "weigh", "parameters": ["read cell cells", "read whole real t", "read one real a", "overwrite real w"],
+                      "each": "w[i] = cells[i].phase == GAS ? (real)(HALF * last(t) * a) : (real)cells[i].mass;"},
+                     {"name": "histogram", "parameters": ["read byte pixels", "update whole uint32 counts"], "each": "atomic_add(counts[pixels[i]], 1);"},
+                     {"name": "powers", "count": True, "inexact": True, "parameters": ["overwrite whole real x"], "each": "x[i] = (real)(cbrt((double)(i * MANY)));"}]}
+    (tmp_path / "my.json").write_text(json.dumps(described))
+    numpy_cell = numpy.dtype([("mass", "f8"), ("phase", "i4")], align=True)
+    for more, dtype in (({}, "f8"), ({"typedefs": {"real": "f4"}}, "f4")):
+        k = ferry.kernels(tmp_path / "my.json", context=place, **more)
+        cells = ferry.empty(3, tmp_path / "cell.json", context=place)
+        with cells.overwrite() as h:
+            h[:] = numpy.array([(1, 0), (2, 5), (3, 5)], numpy_cell)
+        t, a = ferry.array(numpy.array([1, 8], dtype), context=place), ferry.array(numpy.array([3], dtype), context=place)
+        w = k.weigh(cells, t, a)
+        assert w.dtype == dtype and w.tolist() == [1, 12, 12]
+        pixels = numpy.random.default_rng(6).integers(0, 256, 100000).astype("u1")
+        counts = ferry.zeros(256, "u4", context=place)
+        k.histogram(ferry.array(pixels, context=place), counts)
+        assert counts.tolist() == numpy.bincount(pixels, minlength=256).tolist()
+        x = ferry.empty(4, dtype, context=place)
+        k.powers(x, count=3)
+        assert numpy.allclose(x.tolist()[:3], numpy.cbrt([0, 3, 6]), rtol=1e-6)
+    with pytest.raises(ValueError, match="typedefs"):
+        ferry.kernels(tmp_path / "my.json", typedefs={"rael": "f4"}, context=place)
+    with pytest.raises(FileNotFoundError):
+        ferry.kernels(tmp_path / "none.json", context=place)
+    (tmp_path / "bad.json").write_text("{")
+    for bad in (tmp_path / "bad.json", {}, {"kernels": 3}, {"kernels": [3]}, {"kernels": [{"name": "x", "parameters": [4], "each": "x;"}]},
+                {"kernels": [{"name": "x", "parameters": ["update f8 x"], "each": "x[i] = 1;", "wrong": 3}]}):
+        with pytest.raises(ferry.ArgumentError):
+            ferry.kernels(bad, context=place)
+
+
+def test_one_call_of_c(place, numpy):
+    """A launch that was bound before runs no Python code, whatever its arguments are."""
+    scale = ferry.elementwise("T a, i4 k, read T x, overwrite T y", "y[i] = a * x[i] + k;", context=place)
+    dot = ferry.reduction("read T x, read T y", "x[i] * y[i]", "sum", "T", context=place)
+    step = ferry.elementwise("T a, update T r", "r[i] -= a;", results={"rr": ("sum", "T", "r[i] * r[i]")}, context=place)
+    k = ferry.kernels(LIFE, context=place)
+    x, y = (ferry.array(numpy.arange(20.0).reshape(4, 5), context=place) for _ in range(2))
+    out, stream, box = ferry.zeros(1, "f8", context=place), ferry.Stream(place), (slice(1, 3), slice(2))
+    calls = [lambda: scale(2.0, 3, x, y), lambda: scale(2.0, 3, x, y, stream=stream), lambda: dot(x, y), lambda: dot(x, y, out=out), lambda: step(0.5, x),
+             lambda: step(0.5, x, out={"rr": out}), lambda: k.step(x, 0.1, y), lambda: k.step(x, 0.1, y, box=box), lambda: k.heat(x, box=box)]
+    for call in calls:
+        call()
+        seen = []
+        sys.setprofile(lambda frame, event, argument: seen.append((event, getattr(frame, "f_code", None))))
+        try:
+            call()
+        finally:
+            sys.setprofile(None)
+        assert [code for event, code in seen if event == "call"] == [call.__code__], seen
+        assert sum(event == "c_call" for event, _ in seen) <= 1  # setprofile()
+
+
+def test_all_processors():
+    """The host function of a large launch runs on several threads, and the bits do not depend on their number."""
+    program = textwrap.dedent("""
+        import os, sys, numpy, ferry
+        context = ferry.Context("host", tuning=f"host.threads={sys.argv[1]}")
+        x = ferry.array(numpy.random.default_rng(1).standard_normal(300007), context=context)
+        step = ferry.elementwise("update f8 x", "x[i] = sqrt(x[i] * x[i] + 1);", results={"s": ("sum", "f8", "x[i]")}, context=context)
+        total = ferry.reduction("read f8 x", "x[i]", context=context)
+        before = len(os.listdir("/proc/self/task"))
+        print(step(x)["s"].hex(), total(x).hex(), len(os.listdir("/proc/self/task")) - before)
+    """)
+    found = [subprocess.run([sys.executable, "-c", program, str(threads)], check=True, capture_output=True, text=True).stdout.split() for threads in (1, 4)]
+    assert found[0][:2] == found[1][:2] and (found[0][2], found[1][2]) == ("0", "3")
