@@ -20,6 +20,7 @@ CASE = re.compile(r"^(not )?ok\b(.*)$", re.M)
 SKIPPED = re.compile(r"#\s*skip", re.I)
 GOOD = ("OK", "EXPECTEDFAIL")
 REPORT = re.compile(r"ERROR: \w+Sanitizer|WARNING: ThreadSanitizer|runtime error:|^==\d+== \w")
+BUDGETS = {"opencl": 3, "hip": 1, "nvrtc": 1, "clients": 1}  # minutes that a suite may take in ./dev check, as CONTRIBUTING.md says
 SHOWN = 40  # number of lines that are shown of a failing test
 
 
@@ -52,8 +53,12 @@ def read(path):
         return [json.loads(line) for line in file if line.strip()]
 
 
+def suites_of(name):
+    return name.split(" / ")[0].split(":")[-1].split("+") if " / " in name else ["other"]
+
+
 def suite_of(name):
-    return name.split(" / ")[0].split(":")[-1].split("+")[0] if " / " in name else "other"
+    return suites_of(name)[0]
 
 
 def tell(record):
@@ -69,6 +74,14 @@ def wall_seconds(records):
     """From the first start to the last end: tests run side by side."""
     ends = [record.get("starttime", 0) + record.get("duration", 0) for record in records]
     return max(ends, default=0) - min((record.get("starttime", 0) for record in records), default=0)
+
+
+def spent(records):
+    """What suites with a budget took of it: seconds of tests, which all processors share."""
+    for suite, minutes in BUDGETS.items():
+        seconds = sum(record.get("duration", 0) for record in records if suite in suites_of(record["name"]))
+        if seconds > 0:
+            yield f"{suite} {seconds / 60 / (os.cpu_count() or 1):.1f} of {minutes} min"
 
 
 def main():
@@ -87,6 +100,9 @@ def main():
              for name, s in suites.items()]
     seconds = sum(wall_seconds(run) for run in runs)
     print(f"{stage + ': tests':<34} {'ok' if failed == 0 else 'FAILED'}  {seconds:4.0f} s  " + ", ".join(parts))
+    budgets = ", ".join(spent(records))
+    if budgets:
+        print(f"    budgets: {budgets}")
     if not records:
         print("    no test ran")
     for record in records:

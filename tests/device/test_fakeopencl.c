@@ -173,6 +173,31 @@ test_rows_are_copied_one_by_one(void **state)
     device = former;
 }
 
+/* A driver may look for a kernel of the context's first device when memory is declared, and not
+ * find that of another device. Other errors are reported. */
+static void
+test_memory_need_not_be_declared(void **state)
+{
+    (void)state;
+    ferryi_device *own = open_device(), *former = device;
+    struct scene s;
+    assert_non_null(own);
+    device = own;
+    open_scene(&s);
+    fake.fakeopencl_fail("clSetKernelExecInfo", 0, FERRYI_CL_INVALID_KERNEL, true);
+    OK(copy_rows(&s, FERRY_DIRECTION_DEVICE));
+    assert_int_equal(fake.fakeopencl_failed(), 1);
+    close_scene(&s);
+    open_scene(&s);
+    fake.fakeopencl_fail("clSetKernelExecInfo", 0, FERRYI_CL_OUT_OF_HOST_MEMORY, true);
+    assert_int_equal(copy_rows(&s, FERRY_DIRECTION_DEVICE), FERRY_ERROR_OUT_OF_MEMORY);
+    assert_says("clSetKernelExecInfo");
+    fake.fakeopencl_fail(NULL, 0, 0, false);
+    close_scene(&s);
+    device->ops->close(device);
+    device = former;
+}
+
 static void
 test_a_lost_device_is_found(void **state)
 {
@@ -250,6 +275,7 @@ main(void)
         cmocka_unit_test(test_an_allocation_has_a_limit),
         cmocka_unit_test(test_each_failing_call_is_reported),
         cmocka_unit_test(test_rows_are_copied_one_by_one),
+        cmocka_unit_test(test_memory_need_not_be_declared),
         cmocka_unit_test(test_a_lost_device_is_found),
     };
     device = open_device();

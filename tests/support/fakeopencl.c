@@ -109,6 +109,9 @@ MAY_FAIL(clEnqueueNDRangeKernel,
          (ferryi_cl_queue queue, ferryi_cl_kernel kernel, ferryi_cl_uint dimensions,
           const size_t *offset, const size_t *all, const size_t *group, FERRYI_OPENCL_WAITS),
          (queue, kernel, dimensions, offset, all, group, wait_count, waits, out))
+MAY_FAIL(clSetKernelExecInfo,
+         (ferryi_cl_kernel kernel, ferryi_cl_uint name, size_t bytes, const void *value),
+         (kernel, name, bytes, value))
 MAY_FAIL(clBuildProgram,
          (ferryi_cl_program program, ferryi_cl_uint count, const ferryi_cl_device *devices,
           const char *options, void (*notify)(ferryi_cl_program, void *), void *user),

@@ -259,6 +259,21 @@ ferryi_opencl_memory_buffer(struct ferryi_opencl_device *opencl, const void *add
 
 /* -- what kernels access ----------------------------------------------------------------------- */
 
+/* Passes information about what a kernel accesses. PoCL from 4 on looks for the kernel's code for
+ * the first device of the context, which another device's program has not. Its kernels access all
+ * memory anyway. */
+static ferry_status
+declare(struct ferryi_opencl_device *opencl, ferryi_cl_kernel kernel, ferryi_cl_uint name,
+        size_t bytes, const void *value)
+{
+    if (atomic_load(&opencl->is_lost))
+        return ferryi_opencl_refuse(opencl, "clSetKernelExecInfo");
+    const ferryi_cl_int result = opencl->driver->clSetKernelExecInfo(kernel, name, bytes, value);
+    return result == FERRYI_CL_INVALID_KERNEL
+               ? FERRY_OK
+               : ferryi_opencl_check(opencl, "clSetKernelExecInfo", result);
+}
+
 static ferry_status
 declare_usm(struct ferryi_opencl_device *opencl, ferryi_cl_kernel kernel)
 {
@@ -269,8 +284,7 @@ declare_usm(struct ferryi_opencl_device *opencl, ferryi_cl_kernel kernel)
     if (!(opencl->driver->groups & FERRYI_OPENCL_2_0))
         return FERRY_OK;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-        FERRYI_OR_RETURN(
-            FERRYI_OPENCL_CALL(opencl, clSetKernelExecInfo, kernel, kinds[i], sizeof(yes), &yes));
+        FERRYI_OR_RETURN(declare(opencl, kernel, kinds[i], sizeof(yes), &yes));
     return FERRY_OK;
 }
 
@@ -293,9 +307,8 @@ ferryi_opencl_memory_declare(struct ferryi_opencl_device *opencl, ferryi_cl_kern
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory for %zu addresses", count);
     ferry_status status = FERRY_OK;
     if (taken > 0)
-        status =
-            FERRYI_OPENCL_CALL(opencl, clSetKernelExecInfo, kernel,
-                               FERRYI_CL_KERNEL_EXEC_INFO_SVM_PTRS, taken * sizeof(*bases), bases);
+        status = declare(opencl, kernel, FERRYI_CL_KERNEL_EXEC_INFO_SVM_PTRS,
+                         taken * sizeof(*bases), bases);
     free(bases);
     return status;
 }
