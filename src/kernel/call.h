@@ -18,6 +18,9 @@ struct ferryi_call_argument {
     size_t count;  /* number of elements of an array */
     size_t bytes;  /* size of a value */
     bool is_value;
+    /* set in checked runs alone (call_check.h) */
+    ferry_access access; /* how the launch uses an array of a buffer; 0 for others */
+    const char *name;    /* name of the parameter, or NULL */
 };
 
 struct ferry_call {

@@ -5,6 +5,7 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/element.h"
+#include "src/kernel/call_check.h"
 #include "src/kernel/launch.h"
 #include "src/store/pending_calls.h"
 
@@ -68,9 +69,10 @@ body_of(const ferry_kernel *kernel, const ferryi_device *device)
 
 /* Offsets of the parts of a queued host function call. All parts are in one allocation. */
 struct layout {
-    size_t arguments, uses, name, text, values; /* offsets in the allocation; `values` is the offset
-                                                   of the argument values, which follow one another
-                                                 */
+    size_t arguments, uses, name, names, text,
+        values; /* offsets in the allocation; `values` is the offset
+            of the argument values, which follow one another
+          */
     size_t align, bytes;
 };
 
@@ -89,6 +91,16 @@ is_value(const struct ferryi_launch_request *plan, size_t i)
     return plan->kernel->parameters[i].access == 0;
 }
 
+/* Size of the names of all parameters, which only checked runs need. */
+static size_t
+names_bytes(const ferry_kernel *kernel)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; kernel->context->debug && i < kernel->parameter_count; i++)
+        bytes += kernel->parameters[i].name ? strlen(kernel->parameters[i].name) + 1 : 0;
+    return bytes;
+}
+
 static bool
 lay_out(const struct ferryi_launch_request *plan, const char *text, struct layout *out)
 {
@@ -98,6 +110,7 @@ lay_out(const struct ferryi_launch_request *plan, const char *text, struct layou
                 place_part(&l.bytes, l.align, plan->merged_count, sizeof(struct ferryi_body_use),
                            &l.uses) &&
                 place_part(&l.bytes, 1, strlen(plan->kernel->name) + 1, 1, &l.name) &&
+                place_part(&l.bytes, 1, names_bytes(plan->kernel), 1, &l.names) &&
                 place_part(&l.bytes, 1, text ? strlen(text) + 1 : 0, 1, &l.text);
     l.values = l.bytes;
     for (size_t i = 0; fits && i < plan->count; i++) {
@@ -123,12 +136,29 @@ count_elements(const struct ferryi_launch_request *plan, size_t i)
     return (wanted->end - wanted->begin) / plan->kernel->parameters[i].element->bytes;
 }
 
+/* Sets what checked runs need of the array that is argument `i`. Copies its name to `names`, and
+ * moves `names` behind it. */
+static void
+note_use(const struct ferryi_launch_request *plan, size_t i, struct ferryi_call_argument *argument,
+         char **names)
+{
+    const char *name = plan->kernel->parameters[i].name;
+    if (!plan->kernel->context->debug || plan->index[i] == SIZE_MAX)
+        return;
+    argument->access = (ferry_access)plan->wanted[plan->index[i]].access;
+    if (name) {
+        argument->name = memcpy(*names, name, strlen(name) + 1);
+        *names += strlen(name) + 1;
+    }
+}
+
 static ferry_status
 copy_arguments(const struct ferryi_launch_request *plan, char *block, const struct layout *l)
 {
     struct ferryi_call_argument *arguments =
         (struct ferryi_call_argument *)(void *)(block + l->arguments);
     size_t end = l->values, at = 0;
+    char *names = block + l->names;
     for (size_t i = 0; i < plan->count; i++) {
         const ferry_argument *argument = &plan->arguments[i];
         arguments[i] = (struct ferryi_call_argument){.element = plan->kernel->parameters[i].element,
@@ -136,6 +166,7 @@ copy_arguments(const struct ferryi_launch_request *plan, char *block, const stru
         if (!arguments[i].is_value) {
             arguments[i].pointer = ferryi_launch_array(plan, i);
             arguments[i].count = count_elements(plan, i);
+            note_use(plan, i, &arguments[i], &names);
             continue;
         }
         /* A kernel parameter that accepts any struct has no element type. In this case the host
@@ -277,6 +308,21 @@ ferryi_host_call_run(const struct ferryi_launch_request *plan,
     return call_body(&body, &call, text, FAILURE_BYTES);
 }
 
+/* Calls the host function of a queued call, and checks in a checked run what it did. */
+static ferry_status
+call_checked(struct ferryi_host_call *call, char *text, size_t text_bytes)
+{
+    struct ferryi_call_check check;
+    if (!call->body.context->debug)
+        return call_body(&call->body, &call->call, text, text_bytes);
+    ferryi_call_check_begin(&call->call, &check);
+    ferry_status status = call_body(&call->body, &call->call, text, text_bytes);
+    if (status == FERRY_OK)
+        ferryi_call_check_end(&call->call, &check, &call->body.context->log, call->body.name);
+    ferryi_call_check_free(&call->call, &check);
+    return status;
+}
+
 static void
 report_to_stream(const struct ferryi_host_call *call, ferry_status status, const char *text)
 {
@@ -309,7 +355,7 @@ run_body(void *user)
     else
         status = check_inputs(call, text, sizeof(text));
     if (status == FERRY_OK)
-        status = call_body(&call->body, &call->call, text, sizeof(text));
+        status = call_checked(call, text, sizeof(text));
     if (status != FERRY_OK) {
         for (size_t i = 0; i < call->use_count; i++)
             ferryi_pending_calls_fail(&call->uses[i], status, text);

@@ -11,7 +11,7 @@
 
 #include "tests/support/unwinder.h"
 
-static bool device_is_coherent;
+static bool device_is_coherent, runs_host_functions;
 
 void
 tell(ferry_status status)
@@ -144,6 +144,8 @@ applies(const struct misuse *misuse)
 #endif
     if ((misuse->needs & NEEDS_UNWINDER) && !has_unwinder())
         return false;
+    if ((misuse->needs & NEEDS_HOST_FUNCTIONS) && !runs_host_functions)
+        return false;
     return !(misuse->needs & NEEDS_DEVICE) || !device_is_coherent;
 }
 
@@ -159,10 +161,13 @@ ask_device(void)
         ferry_place_info info;
         must(ferry_context_create(NULL, &context));
         must(ferry_context_get_place_info(context, 1, &info));
-        _exit(info.coherent ? 10 : 11);
+        _exit(8 | (info.coherent ? 1 : 0) |
+              (info.capabilities & FERRY_CAN_RUN_HOST_FUNCTION ? 2 : 0));
     }
-    if (waitpid(child, &how, 0) == child && WIFEXITED(how))
-        device_is_coherent = WEXITSTATUS(how) == 10;
+    if (waitpid(child, &how, 0) == child && WIFEXITED(how) && (WEXITSTATUS(how) & 8)) {
+        device_is_coherent = WEXITSTATUS(how) & 1;
+        runs_host_functions = WEXITSTATUS(how) & 2;
+    }
 }
 
 /* Runs one misuse in this process instead of a child process, for tools that can watch only one
@@ -183,11 +188,12 @@ main(int count, char **arguments)
         setenv("FERRY_DEBUG", "1", 1);
         return play_named(block_misuses, arguments[1]);
     }
-    const struct misuse *const lists[] = {pointer_misuses, handle_misuses, block_misuses};
+    const struct misuse *const lists[] = {pointer_misuses, handle_misuses, block_misuses,
+                                          kernel_misuses};
     unsigned made = 0, caught = 0, number = 0;
     setenv("FERRY_DEBUG", "1", 1);
     ask_device();
-    for (size_t list = 0; list < 3; list++) {
+    for (size_t list = 0; list < sizeof(lists) / sizeof(*lists); list++) {
         for (const struct misuse *misuse = lists[list]; misuse->name; misuse++) {
             number++;
             if (!applies(misuse)) {

@@ -31,7 +31,8 @@ enum mistake_needs {
     /* the misuse must not run under AddressSanitizer, which would stop the process first */
     NOT_POISONED = 4,
     /* the misuse needs an unwinder, because the expected message names a calling function */
-    NEEDS_UNWINDER = 8
+    NEEDS_UNWINDER = 8,
+    NEEDS_HOST_FUNCTIONS = 16 /* needs a device that runs the host functions of kernels */
 };
 
 struct misuse {
@@ -42,8 +43,8 @@ struct misuse {
     bool faults; /* whether the misuse ends the process */
 };
 
-extern const struct misuse pointer_misuses[], handle_misuses[],
-    block_misuses[]; /* each array ends with an empty element */
+extern const struct misuse pointer_misuses[], handle_misuses[], block_misuses[],
+    kernel_misuses[]; /* each array ends with an empty element */
 
 /* make_height() creates the buffer "height". open_height() opens a scope on it that is never
  * closed. Reports of checked runs name these two functions. */

@@ -1405,6 +1405,66 @@ test_results_in_memory_of_the_program(void **state)
     }
 }
 
+/* Adds 1 to the first half of an array. */
+static ferry_status
+half_body(const ferry_call *call, void *user)
+{
+    size_t count;
+    const float *a = ferry_call_array(call, &float_element, 0, &count);
+    float *b = ferry_call_array(call, &float_element, 1, NULL);
+    (void)user;
+    for (size_t i = 0; i < count / 2; i++)
+        b[i] = a[i] + 1;
+    return FERRY_OK;
+}
+
+static void
+count_messages(ferry_log_level level, const char *message, void *user)
+{
+    (void)message;
+    *(int *)user += level <= FERRY_LOG_WARNING;
+}
+
+/* A checked run reports a part of an OVERWRITE array that is left unwritten. It reports and changes
+ * nothing where the launch works in place, or keeps what is not written. */
+static void
+test_checked_runs_know_what_may_stay_unwritten(void **state)
+{
+    (void)state;
+    static const ferry_parameter parameters[] = {
+        {.element = &float_element, .access = FERRY_READ},
+        {.element = &float_element, .access = FERRY_OVERWRITE}};
+    const char *const devices[] = {"host", "emulated"};
+    for (size_t d = 0; d < 2; d++) {
+        int messages = 0;
+        const ferry_context_options options = {
+            .devices = devices[d], .log = count_messages, .log_user = &messages};
+        ferry_context *context;
+        float found[16];
+        setenv("FERRY_DEBUG", "1", 1);
+        OK(ferry_context_create(&options, &context));
+        unsetenv("FERRY_DEBUG");
+        ferry_buffer *a = make_buffer(context, values, 16), *b = make_buffer(context, values, 16);
+        ferry_kernel *kernel = make_kernel(context, "half", half_body, NULL, parameters, 2);
+        ferry_argument in_place[] = {whole(a), whole(a)}, both[] = {whole(a), whole(b)};
+        ferry_argument kept[] = {whole(a), ferry_argument_with(whole(b), FERRY_UPDATE)};
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, in_place, 2));
+        OK(ferry_buffer_copy_to(a, &float_element, 0, 16, found, NULL));
+        assert_true(found[7] == values[7] + 1 && found[8] == values[8]);
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, kept, 2));
+        OK(ferry_buffer_copy_to(b, &float_element, 0, 16, found, NULL));
+        assert_true(found[7] == values[7] + 2 && found[8] == values[8]);
+        assert_int_equal(messages, 0);
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 1), NULL, both, 2));
+        OK(ferry_stream_synchronize(ferry_context_stream(context, 1)));
+        assert_int_equal(messages, 1);
+        ferry_kernel_destroy(&kernel);
+        ferry_buffer_destroy(&b);
+        ferry_buffer_destroy(&a);
+        ferry_context_destroy(&context);
+    }
+}
+
 static int
 set_up(void **state)
 {
@@ -1453,6 +1513,7 @@ main(void)
         cmocka_unit_test(test_images_that_are_wrong),
         cmocka_unit_test(test_source_is_compiled_at_creation),
         cmocka_unit_test(test_results_in_memory_of_the_program),
+        cmocka_unit_test(test_checked_runs_know_what_may_stay_unwritten),
     };
     return cmocka_run_group_tests_name("launch", tests, set_up, NULL);
 }

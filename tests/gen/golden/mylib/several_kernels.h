@@ -791,11 +791,15 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
 {
     double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
     double *y = ferry_double_call_array(call_, 1, FERRY_NULL);
-    double *partial_ = ferry_double_call_array(call_, 2, FERRY_NULL);
+    size_t partials_;
+    double *partial_ = ferry_double_call_array(call_, 2, &partials_);
     size_t n_ = ferry_call_size(call_, 3);
     void *values_[4];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &y;
     values_[2] = &partial_;
@@ -936,11 +940,15 @@ static inline ferry_status
 mylib_total_on_host(const ferry_call *call_, void *user_)
 {
     float *x = ferry_float_call_array(call_, 0, FERRY_NULL);
-    float *partial_ = ferry_float_call_array(call_, 1, FERRY_NULL);
+    size_t partials_;
+    float *partial_ = ferry_float_call_array(call_, 1, &partials_);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -1080,11 +1088,15 @@ static inline ferry_status
 mylib_longest_on_host(const ferry_call *call_, void *user_)
 {
     struct mylib_vec3 *points = mylib_vec3_call_array(call_, 0, FERRY_NULL);
-    float *partial_ = ferry_float_call_array(call_, 1, FERRY_NULL);
+    size_t partials_;
+    float *partial_ = ferry_float_call_array(call_, 1, &partials_);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &points;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -1224,11 +1236,15 @@ static inline ferry_status
 mylib_least_on_host(const ferry_call *call_, void *user_)
 {
     int16_t *x = ferry_int16_call_array(call_, 0, FERRY_NULL);
-    int16_t *partial_ = ferry_int16_call_array(call_, 1, FERRY_NULL);
+    size_t partials_;
+    int16_t *partial_ = ferry_int16_call_array(call_, 1, &partials_);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -1370,11 +1386,15 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
 {
     float *x = ferry_float_call_array(call_, 0, FERRY_NULL);
     float limit = ferry_float_call_value(call_, 1);
-    uint64_t *partial_ = ferry_uint64_call_array(call_, 2, FERRY_NULL);
+    size_t partials_;
+    uint64_t *partial_ = ferry_uint64_call_array(call_, 2, &partials_);
     size_t n_ = ferry_call_size(call_, 3);
     void *values_[4];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &limit;
     values_[2] = &partial_;
@@ -1623,11 +1643,15 @@ static inline ferry_status
 mylib_norm_on_host(const ferry_call *call_, void *user_)
 {
     double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
-    double *partial_ = ferry_double_call_array(call_, 1, FERRY_NULL);
+    size_t partials_;
+    double *partial_ = ferry_double_call_array(call_, 1, &partials_);
     size_t n_ = ferry_call_size(call_, 2);
     void *values_[3];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -2268,11 +2292,15 @@ mylib_row_sum_on_host(const ferry_call *call_, void *user_)
     double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
     uint64_t *begin_one_ = ferry_uint64_call_array(call_, 1, FERRY_NULL);
     double *weight = ferry_double_call_array(call_, 2, FERRY_NULL);
-    double *partial_ = ferry_double_call_array(call_, 3, FERRY_NULL);
+    size_t partials_;
+    double *partial_ = ferry_double_call_array(call_, 3, &partials_);
     size_t n_ = ferry_call_size(call_, 4);
     void *values_[5];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &begin_one_;
     values_[2] = &weight;
@@ -3076,7 +3104,8 @@ mylib_field_sum_on_host(const ferry_call *call_, void *user_)
 {
     double *x = ferry_double_call_array(call_, 0, FERRY_NULL);
     double weight = ferry_double_call_value(call_, 1);
-    double *partial_ = ferry_double_call_array(call_, 2, FERRY_NULL);
+    size_t partials_;
+    double *partial_ = ferry_double_call_array(call_, 2, &partials_);
     size_t rows = ferry_call_size(call_, 3);
     size_t columns = ferry_call_size(call_, 4);
     size_t first_row_ = ferry_call_size(call_, 5);
@@ -3086,6 +3115,9 @@ mylib_field_sum_on_host(const ferry_call *call_, void *user_)
     void *values_[9];
 
     (void)user_;
+    /* All elements are combined into the first partial result. */
+    if (partials_ > 1)
+        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
     values_[0] = &x;
     values_[1] = &weight;
     values_[2] = &partial_;
