@@ -555,6 +555,12 @@ module ferry
     public :: ferry_argument, ferry_parameter, ferry_copy_region, ferry_copy_side, ferry_copy
     public :: ferry_size_value, ferry_size_parameter, ferry_call_size
 
+    ! A part of an array of planes, rows and columns, for launches of generated kernels: the first index of each, counted from 1, and
+    ! how many. Without planes, the first elements keep these values.
+    type, bind(c), public :: ferry_box
+        integer(c_size_t) :: first(3) = 1, count(3) = ferry_rest
+    end type
+
     ! An open scope, from the call that opens it to close(). A scope that is not closed stays open
     ! until its buffer is destroyed.
     type, public :: ferry_scope

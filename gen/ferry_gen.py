@@ -8,7 +8,7 @@ import tempfile
 
 from ferry_layout import DEFAULT_TARGET, TARGETS
 from ferry_names import SYSTEM_HEADERS
-from ferry_types import FORMAT_VERSION, GEN_ABI, ElementType, GeneratorError, load, read_object
+from ferry_types import FORMAT_VERSION, GEN_ABI, ElementType, GeneratorError, is_kernels, load, read_object
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 
@@ -17,7 +17,7 @@ OUTPUTS = {
     "header": ("typed.h.j2", False, "the header of one type"),
     "kernels": ("kernels.h.j2", False, "the header of the kernels of one file"),
     "convert": ("convert.h.j2", True, "the header of conversions between the first type and each of the others"),
-    "fortran": ("fortran.f90.j2", False, "the Fortran module of one type's buffers"),
+    "fortran": ("fortran.f90.j2", False, "the Fortran module of one type's buffers, or of the kernels of one file"),
     "convert-pairs": ("convert_pairs.h.j2", True, "the list of pairs of which the library makes its loops"),
 }
 
@@ -52,10 +52,12 @@ def make_parser(version):
     embed.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     for name, (_, several, written) in OUTPUTS.items():
         command = commands.add_parser(name, help=f"write {written}")
-        command.add_argument("types", metavar="KERNELS.json" if name == "kernels" else "TYPE.json", nargs="+" if several else 1)
+        command.add_argument("types", metavar={"kernels": "KERNELS.json", "fortran": "FILE.json"}.get(name, "TYPE.json"), nargs="+" if several else 1)
         command.add_argument("-o", dest="output", metavar="OUT", required=True, help="file to write")
-        if name == "kernels":
+        if name in ("kernels", "fortran"):
             add_typedef(command)
+        if name == "fortran":
+            command.add_argument("--c", dest="c_output", metavar="OUT.c", help="of kernels: also write the C file that the module calls")
         command.add_argument("--depfile", metavar="D", help="also write the files it depends on, as a make rule")
     # argparse would keep an option after the command apart from one before it.
     for name, command in commands.choices.items():
@@ -100,6 +102,9 @@ def render(command, types, renderer):
         return renderer.render(template, k=types[0])
     if command == "fortran":
         from ferry_fortran import FortranElement, wrapped
+        if not isinstance(types[0], ElementType):
+            from ferry_fortran_kernels import FortranKernels
+            return wrapped(renderer.render("fortran_kernels.f90.j2", f=FortranKernels(types[0])))
         return wrapped(renderer.render(template, f=FortranElement(types[0])))
     if not several:
         return renderer.render(template, t=types[0])
@@ -107,6 +112,14 @@ def render(command, types, renderer):
     if command == "convert-pairs":
         return renderer.render(template, k=KernelSet(types))
     return renderer.render(template, c=ConversionSet(types))
+
+
+def render_c(options, described, renderer):
+    """The C file that the Fortran module of a file of kernels calls."""
+    if isinstance(described, ElementType):
+        raise OutputError(f"ferry-gen: {options.c_output}: the module of a type calls no C file; expected --c with a file of kernels alone")
+    from ferry_fortran_kernels import FortranKernels
+    return renderer.render("fortran_kernels.c.j2", f=FortranKernels(described))
 
 
 def own_modules():
@@ -190,9 +203,9 @@ def read_kernels(path, options):
 
 
 def read_any(path, options):
-    from ferry_kernels import KernelFile, is_kernels
     data = read_object(path, "the description of a type, or a list of kernels")
     if is_kernels(data):
+        from ferry_kernels import KernelFile
         return KernelFile(path, data, TARGETS[options.target], dict(options.typedefs))
     return ElementType(path, data, TARGETS[options.target])
 
@@ -204,7 +217,7 @@ def run(options, program):
     if options.command == "embed":
         write_embedded(options)
         return
-    read = {"kernels": read_kernels, "check": read_any}.get(options.command, read_type)
+    read = {"kernels": read_kernels, "check": read_any, "fortran": read_any}.get(options.command, read_type)
     types = [read(path, options) for path in options.types]
     if options.command == "check":
         for one in types:
@@ -215,6 +228,8 @@ def run(options, program):
     from ferry_render import Renderer
     renderer = Renderer(template_folder(options.templates, program))
     text = render(options.command, types, renderer)
+    if getattr(options, "c_output", None):
+        write(options.c_output, render_c(options, types[0], renderer))
     if options.depfile:
         read_files = [path for element in types for path in element.read_files]
         paths = unique_paths(read_files + renderer.read_files + own_modules())

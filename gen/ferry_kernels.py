@@ -12,7 +12,7 @@ from ferry_dialect import BLOCK
 from ferry_layout import DEFAULT_TARGET
 from ferry_names import CUDA_CONSTANTS, HOST_CONSTANTS
 from ferry_opencl import CONSTANTS_OF_OPENCL, is_spelled, spelled_function, spelled_text, written
-from ferry_types import GEN_ABI, include_line, nearest, unique
+from ferry_types import GEN_ABI, include_line, unique
 
 FILE_KEYS = ("ferry", "prefix", "name", "header", "include", "types", "typedefs", "constants", "functions", "kernels")
 BLOCKS = 1024  # partial sums of a reduction on a device
@@ -132,8 +132,3 @@ class KernelFile:
             elif is_wrapped(name):
                 found.append(Helper(self.sym, name))
         return list({helper.called: helper for helper in found}.values())
-
-
-def is_kernels(data):
-    """A file of kernels, also one that misspells the key; not a type file."""
-    return "kernels" in data or not data.keys() & {"kind", "c_type"} and nearest("kernels", data) != ""

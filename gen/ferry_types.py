@@ -625,3 +625,8 @@ def read_object(path, what):
 def load(path, target=DEFAULT_TARGET, outer=(), shallow=False):
     """The checked ElementType of one file; raises TypeFileError."""
     return ElementType(path, read_object(path, "the description of a type"), target, outer, shallow)
+
+
+def is_kernels(data):
+    """A file of kernels, also one that misspells the key; not a type file."""
+    return "kernels" in data or not data.keys() & {"kind", "c_type"} and nearest("kernels", data) != ""

@@ -22,13 +22,14 @@ CASES = {
     "mylib/cell_buffer.h": ("header", [TYPES / "cell.json"]),
     "mylib/several_kernels.h": ("kernels", [HERE / "kernels" / "several.json"]),
     "mylib/vec3_buffers.f90": ("fortran", [TYPES / "vec3.json"]),
+    "mylib/several_launches.f90": ("fortran", [HERE / "kernels" / "several.json"]),
     "ferry/float_convert.h": ("convert", [BUILTIN / "float.json", BUILTIN / "byte.json", BUILTIN / "half.json",
                                           BUILTIN / "complex_float.json"]),
     "convert_pairs.h": ("convert-pairs", [BUILTIN / f"{name}.json" for name in ("double", "float", "half", "byte", "int64", "bool", "complex_float",
                                                                               "complex_double")]),
 }
 NOT_ALONE = {"convert_pairs.h",  # macro calls for the library's loops; no header
-             "mylib/vec3_buffers.f90"}  # tests/fortran compiles modules
+             "mylib/vec3_buffers.f90", "mylib/several_launches.f90"}  # tests/fortran compiles modules
 
 
 def difference(golden, made):
