@@ -381,8 +381,8 @@ test_a_code_needs_a_capability(void **state)
 
 /* -- the library's own kernels ----------------------------------------------------------------- */
 
-/* The library has conversions and the kernel of batches in CUDA and OpenCL C. A device of another
- * language must get none of them: the host's loops convert, or nothing on the device does. */
+/* The library has conversions and the kernel of batches in each language. A device that takes no
+ * code must get none of them: the host's loops convert, or nothing on the device does. */
 static void
 test_own_kernels_are_in_the_language_of_the_device(void **state)
 {
@@ -398,7 +398,8 @@ test_own_kernels_are_in_the_language_of_the_device(void **state)
         {FERRY_LANGUAGE_OPENCL, BOTH, false, true, true},
         {FERRY_LANGUAGE_OPENCL, BOTH, true, true, true},
         {FERRY_LANGUAGE_OPENCL, 0, true, false, false},
-        {FERRY_LANGUAGE_HIP, BOTH, true, false, false},
+        {FERRY_LANGUAGE_HIP, BOTH, true, true, true},
+        {FERRY_LANGUAGE_HIP, 0, true, false, false},
         {FERRY_LANGUAGE_NONE, 0, false, true, false},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
