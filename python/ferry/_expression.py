@@ -638,6 +638,8 @@ class Kernels:
     """The kernels of one file of `ferry-gen kernels`: each is an attribute, an Elementwise, a Fused or a Reduction."""
 
     def __init__(self, name: str, kernels: Mapping[str, _Expression]) -> None:
+        if not isinstance(name, str) or not isinstance(kernels, Mapping) or not all(isinstance(one, _Expression) for one in kernels.values()):
+            raise TypeError("ferry.Kernels are made by ferry.kernels()")
         self._name = name
         self._kernels = dict(kernels)
         self.__dict__.update(kernels)
@@ -694,7 +696,9 @@ def kernels(file: str | os.PathLike[str] | Mapping[str, Any], *, typedefs: Mappi
                 raise file_error(str(error), path, errno.ENOENT) from error
             raise _ferry.ArgumentError(str(error)) from error
     context = context_of(context)
-    chosen = {name: _name_of_type([str(one)]) for name, one in typedefs.items()}
+    if not isinstance(typedefs, Mapping):
+        raise _ferry.ArgumentError(f"typedefs is a dictionary of names and types, not {typedefs!r}")
+    chosen = {str(name): _name_of_type([str(one)]) for name, one in typedefs.items()}
     made = _Description(path, data, types, include_folders, chosen, context).make({})
     found: dict[str, _Expression] = {}
     for kernel, entry in zip(made.file.kernels, data["kernels"]):
