@@ -485,21 +485,6 @@ ferry_buffer_retain(ferry_buffer *buffer)
     return buffer;
 }
 
-/* Returns whether the running callback may drop a reference to a buffer's storage. It must not drop
- * the reference while a call in this thread uses the storage, such as the call that runs the
- * callback. The last reference to wrapped memory also waits for the calls of other threads. */
-bool
-ferryi_store_may_end(ferryi_store *store)
-{
-    if (ferryi_callback_only_watches() || ferryi_callback_thread.store == store)
-        return false;
-    ferryi_store_lock(store);
-    bool waits = store->borrowed_place != FERRYI_PLACE_NONE && store->references == 1;
-    ferryi_store_unlock(store);
-    return waits ? ferryi_access_wait_calls(store, "destroy a buffer") == FERRY_OK
-                 : !ferryi_access_has_call(store, ferryi_thread_id());
-}
-
 /* Returns whether the last handle of the buffer may be destroyed now. Returns false if a running
  * callback of this thread may only use the handle, or if a call still uses the buffer's storage. */
 static bool

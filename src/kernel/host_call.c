@@ -67,12 +67,10 @@ body_of(const ferry_kernel *kernel, const ferryi_device *device)
                          .is_apart = device->capabilities & FERRYI_DEVICE_CALLS_APART};
 }
 
-/* Offsets of the parts of a queued host function call. All parts are in one allocation. */
+/* Offsets of the parts of a queued host function call. All parts are in one allocation. `values` is
+ * that of the argument values, which follow one another. */
 struct layout {
-    size_t arguments, uses, name, names, text,
-        values; /* offsets in the allocation; `values` is the offset
-            of the argument values, which follow one another
-          */
+    size_t arguments, uses, name, names, text, values;
     size_t align, bytes;
 };
 

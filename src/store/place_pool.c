@@ -32,6 +32,20 @@ open_allocation_log(const ferry_context *context, int place, ferry_memory_kind k
     return status;
 }
 
+/* Returns what every pool of the context has in common. */
+static struct ferryi_pool_config
+config_of(ferry_context *context, int place, ferry_memory_kind kind, const char *name)
+{
+    return (struct ferryi_pool_config){.order = &context->order,
+                                       .log = &context->log,
+                                       .housekeeper = context->housekeeper,
+                                       .zero = ferryi_place_zero,
+                                       .context = context,
+                                       .place = place,
+                                       .kind = kind,
+                                       .name = name};
+}
+
 FERRYI_REQUIRES(ferryi_pools_mutex)
 static ferry_status
 make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
@@ -39,14 +53,7 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
     char name[64];
     snprintf(name, sizeof(name), "%s %s memory", context->names[place],
              ferryi_memory_kind_names[kind]);
-    struct ferryi_pool_config config = {.order = &context->order,
-                                        .log = &context->log,
-                                        .housekeeper = context->housekeeper,
-                                        .zero = ferryi_place_zero,
-                                        .context = context,
-                                        .place = place,
-                                        .kind = kind,
-                                        .name = name};
+    struct ferryi_pool_config config = config_of(context, place, kind, name);
     /* In managed memory all places share one replica. An eviction would free the only copy of the
      * bytes, so pools of managed memory do not evict. */
     config.holders = (struct ferryi_pool_holders){
@@ -182,20 +189,11 @@ ferry_pool_create(ferry_context *context, int place, ferry_memory_kind kind,
     if (!own)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "create a pool: no host memory");
     own->backend = *backend;
-    struct ferryi_pool_config config = {
-        .backend = {.alloc = program_alloc,
-                    .free = program_free,
-                    .user = &own->backend,
-                    .align = backend->align},
-        .order = &context->order,
-        .log = &context->log,
-        .housekeeper = context->housekeeper,
-        .zero = ferryi_place_zero,
-        .context = context,
-        .place = place,
-        .kind = kind,
-        .name = "a program's own memory",
-    };
+    struct ferryi_pool_config config = config_of(context, place, kind, "a program's own memory");
+    config.backend = (struct ferryi_pool_backend){.alloc = program_alloc,
+                                                  .free = program_free,
+                                                  .user = &own->backend,
+                                                  .align = backend->align};
     if (options)
         config.options = *options;
     ferry_status status = ferryi_pool_create(&config, &own->pool);

@@ -3,6 +3,8 @@
 
 #include <assert.h>
 
+#include "src/base/callback.h"
+
 /* References to a store: one for each handle and each lease. The last one frees it, or leaves that
  * to the last claim. */
 
@@ -73,4 +75,19 @@ ferryi_store_release(ferryi_store *store)
     ferryi_store_unlock(store);
     if (last && claims == 0)
         ferryi_store_free(store);
+}
+
+/* Returns whether the running callback may drop a reference to a buffer's storage. It must not drop
+ * the reference while a call in this thread uses the storage, such as the call that runs the
+ * callback. The last reference to wrapped memory also waits for the calls of other threads. */
+bool
+ferryi_store_may_end(ferryi_store *store)
+{
+    if (ferryi_callback_only_watches() || ferryi_callback_thread.store == store)
+        return false;
+    ferryi_store_lock(store);
+    bool waits = store->borrowed_place != FERRYI_PLACE_NONE && store->references == 1;
+    ferryi_store_unlock(store);
+    return waits ? ferryi_access_wait_calls(store, "destroy a buffer") == FERRY_OK
+                 : !ferryi_access_has_call(store, ferryi_thread_id());
 }

@@ -45,7 +45,7 @@ struct ferry_context {
     bool shared;         /* whether ferry_context_shared() has returned the context */
     bool inherited; /* whether a parent process created the context before it forked this process;
                        `closed` is then set as well */
-    /* links of the list of open contexts, which src/buffer/after_fork.c maintains */
+    /* links of the list of open contexts, which src/store/after_fork.c maintains */
     ferry_context *next_living, **living;
     void (*disown)(ferry_context **context); /* function that ferryi_shell_disown() calls; set by
                                                 src/context.c */
