@@ -72,14 +72,23 @@ class Atomic:
     def in_cuda(self):
         c_type = CUDA.scalar(self.element)
         head = f"{CUDA.function} void {self.called}({c_type} *at_, {c_type} value_)\n{{\n"
-        if self.operation == "add" or not self.is_float:
-            word = "unsigned long long" if (self.element.kind, self.element.bits, self.operation) == ("int", 64, "add") else c_type
-            return head + f"    atomic{self.operation.capitalize()}(({word} *)at_, ({word})value_);\n}}\n"
-        word, to, back = (("int", "__float_as_int", "__int_as_float") if self.element.bits == 32 else
-                          ("long long", "__double_as_longlong", "__longlong_as_double"))
+        is_wide = self.element.bits == 64
+        if self.is_float:
+            if self.operation != "add":
+                return head + (self._swapped("long long", "__double_as_longlong", "__longlong_as_double") if is_wide else
+                               self._swapped("int", "__float_as_int", "__int_as_float")) + "}\n"
+        elif is_wide and self.element.kind == "int" and self.operation != "add":  # hiprtc of ROCm 5.2 has only the unsigned ones
+            return head + f"#ifdef __HIP__\n{self._swapped('long long', '', '')}#else\n{self._called(c_type)}#endif\n}}\n"
+        return head + self._called("unsigned long long" if is_wide and self.element.kind == "int" else c_type) + "}\n"
+
+    def _called(self, word):
+        return f"    atomic{self.operation.capitalize()}(({word} *)at_, ({word})value_);\n"
+
+    def _swapped(self, word, to, back):
+        """A loop in CUDA that compares and swaps."""
         swap = f"({word})atomicCAS((unsigned {word} *)at_, (unsigned {word})seen_, (unsigned {word}){to}({self.reduced.combined('old_', 'value_')}))"
-        return (head + f"    {word} found_ = *(volatile {word} *)at_, seen_;\n    do {{\n        seen_ = found_;\n"
-                f"        const {c_type} old_ = {back}(seen_);\n        found_ = {swap};\n    }} while (found_ != seen_);\n}}\n")
+        return (f"    {word} found_ = *(volatile {word} *)at_, seen_;\n    do {{\n        seen_ = found_;\n"
+                f"        const {CUDA.scalar(self.element)} old_ = {back}(seen_);\n        found_ = {swap};\n    }} while (found_ != seen_);\n")
 
     def in_opencl(self):
         scalar, wide = OPENCL.scalar(self.element), self.element.bits == 64
