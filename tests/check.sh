@@ -176,7 +176,7 @@ check_long() {
     [ -n "$no_opencl" ] || check_opencl
     test_stage "valgrind" "$build" "unit" --setup valgrind || true
     FERRY_LONG=1 test_stage "every float" "$build" "" -t 60 every_float convert convert_device || true
-    FERRY_PROCESS_CONTEXTS=100 test_stage "valgrind process" "$build" "process" --setup valgrind || true
+    test_stage "valgrind process" "$build" "process" --setup valgrind_process || true
     test_stage "five times" "$build" "unit device buffer" -t 30 --repeat 5 || true
     FERRY_LONG=1 test_stage "long process" "$build" "process" -t 30 || true
     test_stage "what only --long plays" "$build" "long" -t 10 || true

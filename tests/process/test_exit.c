@@ -319,12 +319,16 @@ static void
 test_ending(void **state)
 {
     const struct ending *ending = *state;
+    char program[4096]; /* by its name: under Valgrind the link leads to Valgrind, unless it is read */
+    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    assert_true(length > 0);
+    program[length] = 0;
     for (int round = 0; round < 4; round++) {
         pid_t child = fork();
         assert_true(child >= 0);
         if (child == 0) {
             alarm(HANGS_AFTER_S); /* the alarm stays set after exec */
-            execl("/proc/self/exe", "test_edges_exit", ending->name, (char *)NULL);
+            execl(program, program, ending->name, (char *)NULL);
             _exit(3);
         }
         int how = 0;

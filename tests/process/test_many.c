@@ -168,7 +168,8 @@ test_ten_thousand_contexts(void **state)
      * Another 16384 bytes are allowed, because the size of the heap also depends on the order in
      * which threads run. */
     assert_true(grown <= (size_t)(count - warm) * 16 + 16384);
-    assert_true(rose <= (size_t)4 << 20);
+    if (!shorter) /* Valgrind's own memory grows */
+        assert_true(rose <= (size_t)4 << 20);
 #endif
 }
 
