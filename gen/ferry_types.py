@@ -33,7 +33,7 @@ TYPE_WORDS = frozenset(
     "bool char double enum float int long short signed struct union unsigned _Bool _Complex _Float16".split())
 RESERVED = TYPE_WORDS | frozenset("""
     alignas alignof and and_eq asm auto bitand bitor break case catch char8_t char16_t char32_t class compl concept const
-    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do dynamic_cast
+    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default defined delete do dynamic_cast
     else explicit export extern false for friend goto if inline mutable namespace new noexcept not not_eq nullptr operator
     or or_eq private protected public register reinterpret_cast requires restrict return sizeof static static_assert
     static_cast switch template this thread_local throw true try typedef typeid typename typeof typeof_unqual using virtual
@@ -42,7 +42,7 @@ RESERVED = TYPE_WORDS | frozenset("""
 
 # Parameters and variables of the functions of the generated headers: a typedef by such a name would be hidden in them.
 HEADER_NAMES = frozenset("""
-    access advice argument base buffer call context conversion copy count element fields file_offset found handle index label lease
+    access advice argument base buffer call context conversion copy count element event fields file_offset found handle index label lease
     memory number offset offset_bytes options out out_count out_pointer path place pointer policy raw ready_on region scope
     source source_offset status stream target target_offset timeout_ns user value what written_on""".split())
 

@@ -319,7 +319,8 @@ static void
 test_ending(void **state)
 {
     const struct ending *ending = *state;
-    char program[4096]; /* by its name: under Valgrind the link leads to Valgrind, unless it is read */
+    char program[4096]; /* by its name: under Valgrind the link leads to Valgrind, unless it is read
+                         */
     ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
     assert_true(length > 0);
     program[length] = 0;

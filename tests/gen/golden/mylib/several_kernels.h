@@ -798,8 +798,8 @@ mylib_dot_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &y;
     values_[2] = &partial_;
@@ -947,8 +947,8 @@ mylib_total_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -1095,8 +1095,8 @@ mylib_longest_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &points;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -1243,8 +1243,8 @@ mylib_least_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -1393,8 +1393,8 @@ mylib_count_above_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &limit;
     values_[2] = &partial_;
@@ -1650,8 +1650,8 @@ mylib_norm_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &partial_;
     values_[2] = &n_;
@@ -2299,8 +2299,8 @@ mylib_row_sum_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &begin_one_;
     values_[2] = &weight;
@@ -3116,8 +3116,8 @@ mylib_field_sum_on_host(const ferry_call *call_, void *user_)
 
     (void)user_;
     /* All elements are combined into the first partial result. */
-    if (partials_ > 1)
-        memset(partial_ + 1, 0, (partials_ - 1) * sizeof(*partial_));
+    for (size_t part_ = 1; part_ < partials_; part_++)
+        partial_[part_] = 0;
     values_[0] = &x;
     values_[1] = &weight;
     values_[2] = &partial_;
