@@ -64,7 +64,8 @@ play_intel() {
     fi
 }
 
-# The programs of examples are started by Python, which the chroot lacks. With fifty thousand queues this PoCL takes many minutes.
+# The programs of examples are started by Python, which the chroot lacks. With fifty thousand queues this PoCL takes many minutes, and
+# after the last command of a queue that a clFinish waited for it may use a queue that was released since, which PoCL 7.0 has mended.
 play_pocl() {
     write_wrapper
     play --wrapper "$folder/wrapper" --suite opencl --suite opencl-long --no-suite examples --no-suite opencl-many

@@ -987,7 +987,7 @@ copy_inside(size_t done, size_t total, void *user)
 {
     (void)done, (void)total;
     struct nested *n = user;
-    char back[9000];
+    char back[9000] = {0};
     assert_int_equal(copy(&n->trip->b, at(0, back), at(1, n->device), sizeof(back), NULL),
                      FERRY_OK);
     assert_int_equal(copy(&n->trip->b, at(1, n->device), at(0, back), sizeof(back), NULL),
