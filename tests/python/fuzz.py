@@ -396,7 +396,7 @@ def main():
     options = parser.parse_args()
     faulthandler.enable()
     gc.freeze()  # what NumPy made takes long to look at
-    if "tsan" not in os.environ.get("LD_PRELOAD", ""):  # ThreadSanitizer takes more addresses than that
+    if "san" not in os.environ.get("LD_PRELOAD", ""):  # sanitizers take more addresses than that
         resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))  # a size that is drawn must not take the memory of the machine
     np.seterr(all="ignore")
     log = os.open(options.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
