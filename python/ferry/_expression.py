@@ -298,6 +298,8 @@ class _Expression(_ferry.Launcher):
     _own: dict[Element, Element]  # the program's elements by those of the kernels
     _kinds: dict[int, list[Element]]  # of the parameters of each variant
     _variables: list[str]
+    _lock: threading.Lock
+    _numbers: dict[tuple[str, ...], int]  # of variants, by the types of the letters
     _make: Callable[[dict[str, Element]], tuple[_Made, Any]]
 
     def __new__(cls, context: Context, entry: Mapping[str, Any], make: Callable[[dict[str, Element]], tuple[_Made, Any]]) -> Self:
@@ -325,7 +327,7 @@ class _Expression(_ferry.Launcher):
                                tuple(one["name"] for one in entry["results"]) if form == "fused" else ())
         self._words, self._variables, self._own, self._kinds = words, variables, {}, {}
         self._lock = threading.Lock()
-        self._numbers: dict[tuple[str, ...], int] = {}  # of variants, by the types of the letters
+        self._numbers = {}
         self._make = make
         if entry.get("comment"):
             self.__doc__ = entry["comment"]

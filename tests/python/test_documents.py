@@ -11,6 +11,8 @@ import zlib
 
 import pytest
 
+import ferry
+
 if os.environ.get("FERRY_DEBUG") == "1":
     pytest.skip("the run without checks has done it", allow_module_level=True)
 
@@ -85,7 +87,14 @@ def has_matplotlib():
     return importlib.util.find_spec("matplotlib") is not None
 
 
-@pytest.mark.parametrize("device", ["host", "emulated:1"])
+def has_opencl():
+    try:
+        return bool(ferry.Context("opencl"))
+    except ferry.Error:
+        return False
+
+
+@pytest.mark.parametrize("device", ["host", "emulated:1", pytest.param("opencl", marks=pytest.mark.skipif(not has_opencl(), reason="no device of OpenCL"))])
 def test_heat(numpy, tmp_path, device):
     """No step moves a byte, the heat stays where it began, and there is a picture where something can draw it."""
     picture = tmp_path / "heat.png"
