@@ -124,7 +124,7 @@ check_analysers() { # FOLDER
 
 # cmocka is not built for it, but hands over no memory that tests look into. The origin of a value is reported by a build with -fsanitize=memory and -fsanitize-memory-track-origins in c_args; the second alone makes Meson's checks of the compiler fail.
 check_memory() {
-    CC=clang build_stage "memory" "$checks/memory" -Db_sanitize=memory -Db_lundef=false -Dwerror=true \
+    CC=clang CXX=clang++ build_stage "memory" "$checks/memory" -Db_sanitize=memory -Db_lundef=false -Dwerror=true \
         -Dexamples=disabled -Dbench=disabled -Dcli=disabled -Dmpi=disabled -Dpython=disabled -Dcuda=disabled \
         -Dc_args=-fno-omit-frame-pointer || return 1
     test_stage "memory" "$checks/memory" "unit device buffer" --setup memory
