@@ -74,7 +74,7 @@ turn(struct computer *computer, int control, int target)
 static ferry_status
 transform(struct computer *computer)
 {
-    ferry_status status;
+    ferry_status status = FERRY_OK;
     for (int target = computer->qubits - 1; target >= 0; target--) {
         FERRY_TRY(status, fail, qubits_mix(&computer->kernels, computer->states / 2, computer->stream, (size_t)1 << target,
                                            computer->amplitudes));
