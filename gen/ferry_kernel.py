@@ -89,7 +89,7 @@ class Kernel:
         self.helpers = self.owner.helpers_of(self.text)
         self.unused, self.checked_unused = self._unused(self.text.text), self._unused(self.text.checked)
         self.host_each = indented(self.owner.spelled(self.text, self.owner.host_constants))
-        self.is_checked = bool(self.text.checks)  # whether a checked run has a host function of its own
+        self.is_checked = bool(self.text.checks)  # whether a checked run has another host function
         self.checked_each = indented(self.owner.spelled_checked(self.text))
         self.reads = [parameter for parameter in self.counting if parameter.is_read]
         self.host_lines = [(one, [self.box.line(steps, self.owner.sym) for steps in self.lines[one.name]]) for one in self.reads if one.name in self.lines]

@@ -16,7 +16,7 @@ struct boxes {
 /* Fills `parameters`, and returns a description of the kernel, which points to them. */
 ferry_kernel_source forces_kernel_source(ferry_parameter parameters[FORCES_PARAMETER_COUNT]);
 
-/* Computes what acts on each particle by those of its own box and of the boxes around it. */
+/* Computes what acts on each particle by those in the same box and in the boxes around it. */
 ferry_status forces_launch(ferry_kernel *kernel, const struct boxes *boxes, ferry_stream *stream, particles_point_buffer particles,
                            particles_point_buffer forces);
 

@@ -688,7 +688,7 @@ def test_checked_runs_report_indices():
         import ferry
         log = []
         c = ferry.Context("emulated", log=lambda level, text: log.append(text))
-        k = ferry.array(b"".join(i.to_bytes(4, "little") for i in (0, 3, 1)), "i4", context=c)
+        k = ferry.array([0, 3, 1], "i4", context=c)
         table, y = ferry.zeros(3, "f8", context=c), ferry.zeros(3, "f8", context=c)
         ferry.elementwise("read whole f8 table, read i4 k, overwrite f8 y", "y[i] = table[k[i]];", name="gather", context=c)(table, k, y)
         y.tobytes()
