@@ -93,8 +93,9 @@ def with_names(text, names, calls):
 
 
 def with_changes(text, changes):
-    """The text with other words in places of it: (begin, end, words), none inside another."""
-    for begin, end, words in sorted(changes, key=lambda one: one[0], reverse=True):
+    """The text with other words in places of it: (begin, end, words), none inside another. Of words that are put in at one place, the
+    later of the list stand first."""
+    for begin, end, words in sorted(changes, key=lambda one: one[:2], reverse=True):
         text = text[:begin] + words + text[end:]
     return text
 

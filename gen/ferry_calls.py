@@ -118,6 +118,11 @@ class Function:
         declared = ", ".join(self._declared(parameters, lambda one: one.declared(one.host_type), "size_t")) or "void"
         self.host_head = f"{result.c_type}\n{self.called}({declared})"
         self.host_body = indented(owner.spelled(text, owner.host_constants), 4)
+        self.arrays = [parameter for parameter in parameters if parameter.is_array]
+        self.checked = f"{self.called}checked_"  # the same with indices checked, if it takes arrays
+        declared = ", ".join(["const ferry_call *call_", *self._declared(parameters, self._declared_checked, "size_t")])
+        self.checked_head = f"{result.c_type}\n{self.checked}({declared})"
+        self.checked_body = indented(owner.spelled_checked(text), 4)
         self.owner = owner
         self.result = result
         self.parameters = parameters
@@ -128,6 +133,11 @@ class Function:
             yield declared(parameter)
             if parameter.name in self.text.counted:
                 yield f"{size} {parameter.count_name}"
+
+    @staticmethod
+    def _declared_checked(parameter):
+        declared = parameter.declared(parameter.host_type)
+        return f"{declared}, size_t {parameter.argument_name}" if parameter.is_array else declared
 
     def in_cuda(self):
         return self._in(CUDA, self.owner.spelled(self.text, self.owner.cuda_constants))

@@ -87,9 +87,10 @@ class Kernel:
         self.is_parallel = not self.text.writes
         self.described = textwrap.wrap(" ".join(filter(None, self._sentences())), 96, break_long_words=False)
         self.helpers = self.owner.helpers_of(self.text)
-        words = {token.text for token in tokens(self.text.text)}
-        self.unused = [parameter for parameter in self.parameters if parameter.name not in words]
+        self.unused, self.checked_unused = self._unused(self.text.text), self._unused(self.text.checked)
         self.host_each = indented(self.owner.spelled(self.text, self.owner.host_constants))
+        self.is_checked = bool(self.text.checks)  # whether a checked run has another host function
+        self.checked_each = indented(self.owner.spelled_checked(self.text))
         self.reads = [parameter for parameter in self.counting if parameter.is_read]
         self.host_lines = [(one, [self.box.line(steps, self.owner.sym) for steps in self.lines[one.name]]) for one in self.reads if one.name in self.lines]
         self.cuda_text = self._text(CUDA, "".join(helper.in_cuda() for helper in self.helpers),
@@ -112,6 +113,10 @@ class Kernel:
             self.into_lines = c_string_lines(self.into_text)
             self.into_opencl_text = "" if self.no_opencl else self._into_text(OPENCL)
             self.into_opencl_lines = c_string_lines(self.into_opencl_text)
+
+    def _unused(self, text):
+        words = {token.text for token in tokens(text)}
+        return [parameter for parameter in self.parameters if parameter.name not in words]
 
     def _where(self):
         """What a launch does its work for, and which counts arrays must have."""

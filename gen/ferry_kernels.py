@@ -73,6 +73,8 @@ class KernelFile:
         self.reduces = any(kernel.reductions for kernel in self.kernels)
         self.neighbours = {edges: NEIGHBOURS[edges] for edges in ("nearest", "wrap") if any(kernel.edges == edges for kernel in self.kernels)}
         self.has_box = any(kernel.box for kernel in self.kernels)
+        self.is_checked = any(kernel.is_checked for kernel in self.kernels) or any(function.arrays for function in self.functions.values())
+        self.calls_generated = self.has_box or self.reduces or self.is_checked  # functions of <ferry/generated.h>
         self.block, self.blocks, self.part = BLOCK, BLOCKS, PART
 
     def names_of_types(self, spelled):
@@ -85,6 +87,11 @@ class KernelFile:
     def spelled(self, text, constants):
         """A checked text as it stands in the generated code for the host or for CUDA."""
         return with_names(text.text, self.names_in(text, constants), self.calls_in(text))
+
+    def spelled_checked(self, text):
+        """The same for a host function that checks the indices of whole arrays."""
+        calls = {helper.name: helper.checked if helper.is_written and helper.arrays else helper.called for helper in self.helpers_of(text)}
+        return with_names(text.checked, self.names_in(text, self.host_constants), calls)
 
     @staticmethod
     def names_in(text, constants):

@@ -20,6 +20,7 @@ class Parameter:
         self.counts = self.is_array and not self.whole  # whether its length is that of the kernel
         self.pointer = f"{name}_one_" if self.one else name
         self.count_name = f"{name}_count_"
+        self.argument_name = f"{name}_argument_"  # its number among the arguments of the launch
         self.is_read = access == "read"
         self.constant = ACCESSES.get(access, "FERRY_READ")
         self.host_type = element.c_type

@@ -32,6 +32,8 @@ class Text:
         self.atomics = {}  # (operation, element) by the names by which the changed text calls them
         self.writes = set()  # whole arrays that it writes by itself, or whose atomic operations are of floating point
         self.changes = []  # (begin, end, what the generated code has there instead)
+        self.checks = []  # the same beside `changes` for host functions that check the indices of whole arrays
+        self.checked = ""  # the text with these
         self.types = types
         self.functions = functions  # of the file, by their names
         self.dimensions = dimensions
@@ -65,6 +67,7 @@ class Text:
                 where = "on every path" if name in walk.touched else "anywhere"
                 raise CodeError(f"does not write '{name}[i]' {where}; expected '{name}[i] = ...' for every element of an 'overwrite' array, or "
                                 "'update' in its place")
+        self.checked = with_changes(self.text, self.changes + self.checks)
         if self.changes:
             self.text = with_changes(self.text, self.changes)
             self.parse()
@@ -224,6 +227,7 @@ class Walk:
         index = node.parts[1]
         self.visit(index)
         if parameter.whole:
+            self.check_index(parameter, node)
             return parameter
         if self.text.form == "stencil" and parameter.is_read:
             raise CodeError(f"holds '{parameter.name}['; expected '{parameter.name}({self.steps()})', a neighbour of the cell")
@@ -232,6 +236,16 @@ class Walk:
                 self.text.changes.append((index.begin, index.end, "at_"))  # the part of the array that is passed begins at the box
             return parameter
         raise CodeError(f"uses '{self.source(node)}'; {self.alone(parameter)}")
+
+    def check_index(self, parameter, node):
+        """Has a checked host function find the element of a whole array that `node` is by a call."""
+        index = node.parts[1]
+        found = f"(*({'const ' if parameter.is_read else ''}{parameter.element.c_type} *)ferry_call_element(call_, {self.argument(parameter)}, (int64_t)("
+        self.text.checks += [(node.begin, index.begin, found), (index.end, node.end, ")))")]
+
+    def argument(self, parameter):
+        """The number of an array among the arguments of the launch, in a checked host function."""
+        return parameter.argument_name if self.text.form == "function" else list(self.text.parameters).index(parameter.name)
 
     def read(self, parameter):
         if parameter.access == "overwrite" and parameter.name not in self.written:
@@ -339,6 +353,7 @@ class Walk:
         """A call of a function of the file that takes arrays, which get the names of whole arrays."""
         if len(arguments) != len(function.parameters):
             raise CodeError(f"holds '{self.source(node)}'; expected {len(function.parameters)} arguments, as 'functions' says")
+        self.text.checks.append((arguments[0].begin, arguments[0].begin, "call_, "))
         for argument, taken in zip(arguments, function.parameters):
             if taken.is_array:
                 self.pass_array(function, taken, node, argument)
@@ -356,6 +371,7 @@ class Walk:
         if taken.name in function.text.counted:
             self.text.counted.add(array.name)
             self.text.changes.append((argument.end, argument.end, f", {array.count_name}"))
+        self.text.checks.append((argument.end, argument.end, f", {self.argument(array)}"))
 
     def count(self, node, arguments):
         """count(NAME), the length of a whole array."""
@@ -381,6 +397,7 @@ class Walk:
                             "different in each run")
         self.visit(element.parts[1])
         self.visit(arguments[1])
+        self.check_index(array, element)
         if array.element.kind == "float":
             self.text.writes.add(array.name)
         own = f"{name}_{array.element.kind}{array.element.bits}"

@@ -96,6 +96,22 @@ FERRY_API int ferry_kernel_runs_here(const ferry_kernel *kernel, ferry_stream *s
  */
 FERRY_API ferry_argument ferry_result_argument(const ferry_element *element, void *result);
 
+/**
+ * Returns 1 if the host function must find the elements of arrays that it indexes freely by
+ * ferry_call_element(), as in a checked run, and 0 otherwise.
+ * Threads: the one that runs the host function.
+ */
+FERRY_API int ferry_call_is_checked(const ferry_call *call);
+
+/**
+ * Returns the address of element `at` of the array that is argument `index`. If the array has no
+ * such element, the call logs an error for the first such index of the array, and returns the
+ * address of an element that holds zeros, whose value later calls change. Returns NULL where
+ * ferry_call_is_checked() returns 0, and for an argument that is no array.
+ * Threads: the one that runs the host function.
+ */
+FERRY_API void *ferry_call_element(const ferry_call *call, size_t index, int64_t at);
+
 FERRY_END_DECLS
 
 #endif

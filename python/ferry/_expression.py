@@ -215,6 +215,8 @@ static struct {
     const void *(*value)(const ferry_call *, const ferry_element *, size_t, size_t *);
     size_t (*size)(const ferry_call *, size_t);
     ferry_status (*parallel)(const ferry_call *, size_t, size_t, ferry_part_function *, void *);
+    int (*is_checked)(const ferry_call *);
+    void *(*found)(const ferry_call *, size_t, int64_t);
 } calls_;
 void ferry_set_calls_(const void *calls);
 void ferry_set_calls_(const void *calls) { __builtin_memcpy(&calls_, calls, sizeof(calls_)); }
@@ -222,6 +224,8 @@ void ferry_set_calls_(const void *calls) { __builtin_memcpy(&calls_, calls, size
 #define ferry_call_value calls_.value
 #define ferry_call_size calls_.size
 #define ferry_call_parallel calls_.parallel
+#define ferry_call_is_checked calls_.is_checked
+#define ferry_call_element calls_.found
 """
 
 

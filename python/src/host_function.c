@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "kernel.h"
 
+#include <ferry/generated.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,7 +232,10 @@ static const struct {
     const void *(*value)(const ferry_call *, const ferry_element *, size_t, size_t *);
     size_t (*size)(const ferry_call *, size_t);
     ferry_status (*parallel)(const ferry_call *, size_t, size_t, ferry_part_function *, void *);
-} host_calls = {ferry_call_array, ferry_call_value, ferry_call_size, ferry_call_parallel};
+    int (*is_checked)(const ferry_call *);
+    void *(*found)(const ferry_call *, size_t, int64_t);
+} host_calls = {ferry_call_array,    ferry_call_value,      ferry_call_size,
+                ferry_call_parallel, ferry_call_is_checked, ferry_call_element};
 
 PyObject *
 ferrypy_host_calls(PyObject *module, PyObject *unused)

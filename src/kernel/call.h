@@ -23,11 +23,14 @@ struct ferryi_call_argument {
     const char *name;    /* name of the parameter, or NULL */
 };
 
+struct ferryi_call_check;
+
 struct ferry_call {
     ferry_grid grid;
     struct ferryi_host_threads *threads; /* the host threads of the context */
     const struct ferryi_call_argument *arguments;
     size_t count;
+    struct ferryi_call_check *check; /* NULL except in checked runs (call_check.h) */
     char *text; /* buffer of FERRYI_CALL_TEXT_BYTES bytes; contains "" until the host function calls
                    ferry_call_fail(), which writes its message to this buffer */
 };

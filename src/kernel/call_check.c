@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/kernel/call_check.h"
 
+#include <ferry/generated.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,20 +69,25 @@ fill(void *bytes, size_t count, uint64_t pattern)
 }
 
 void
-ferryi_call_check_begin(const ferry_call *call, struct ferryi_call_check *check)
+ferryi_call_check_begin(ferry_call *call, struct ferryi_call_check *check)
 {
+    size_t largest = 1;
+    call->check = check;
     check->pattern = draw_pattern();
-    check->copies = calloc(call->count, sizeof(*check->copies));
+    check->arrays = calloc(call->count, sizeof(*check->arrays));
     for (size_t i = 0; i < call->count; i++) {
         const struct ferryi_call_argument *argument = &call->arguments[i];
+        if (!argument->is_value && argument->element)
+            largest = ferryi_max_size(largest, argument->element->bytes);
         if (is_checked(call, i, FERRY_OVERWRITE))
             fill(argument->pointer, bytes_of(argument), check->pattern);
-        if (!check->copies || !is_checked(call, i, FERRY_READ))
+        if (!check->arrays || !is_checked(call, i, FERRY_READ))
             continue;
-        check->copies[i] = malloc(bytes_of(argument));
-        if (check->copies[i])
-            memcpy(check->copies[i], argument->pointer, bytes_of(argument));
+        check->arrays[i].copy = malloc(bytes_of(argument));
+        if (check->arrays[i].copy)
+            memcpy(check->arrays[i].copy, argument->pointer, bytes_of(argument));
     }
+    check->outside = malloc(largest);
 }
 
 /* Returns the offset of the first of at least UNWRITTEN_BYTES successive bytes that hold the
@@ -119,36 +126,75 @@ element_from(const struct ferryi_call_argument *argument, size_t at)
 }
 
 void
-ferryi_call_check_end(const ferry_call *call, const struct ferryi_call_check *check,
-                      const struct ferryi_log *log, const char *kernel_name)
+ferryi_call_check_end(const ferry_call *call)
 {
+    const struct ferryi_call_check *check = call->check;
     for (size_t i = 0; i < call->count; i++) {
         const struct ferryi_call_argument *argument = &call->arguments[i];
         const char *name = argument->name ? argument->name : "";
+        const void *copy = check->arrays ? check->arrays[i].copy : NULL;
         size_t at;
-        if (check->copies && check->copies[i] &&
-            (at = find_difference(argument->pointer, check->copies[i], bytes_of(argument))) !=
-                SIZE_MAX)
-            ferryi_log(log, FERRY_LOG_ERROR,
+        if (copy && (at = find_difference(argument->pointer, copy, bytes_of(argument))) != SIZE_MAX)
+            ferryi_log(check->log, FERRY_LOG_ERROR,
                        "run the host function of kernel \"%s\": it changed element %zu of argument "
                        "%zu \"%s\", %zu elements that its parameter only reads; declare the "
                        "parameter FERRY_UPDATE",
-                       kernel_name, at / argument->element->bytes, i, name, argument->count);
+                       check->kernel_name, at / argument->element->bytes, i, name, argument->count);
         if (is_checked(call, i, FERRY_OVERWRITE) &&
             (at = find_unwritten(argument->pointer, bytes_of(argument), check->pattern)) !=
                 SIZE_MAX)
-            ferryi_log(log, FERRY_LOG_ERROR,
+            ferryi_log(check->log, FERRY_LOG_ERROR,
                        "run the host function of kernel \"%s\": it left element %zu of argument "
                        "%zu \"%s\" unwritten, of %zu elements that its parameter overwrites; "
                        "declare the parameter FERRY_UPDATE, or write every element",
-                       kernel_name, element_from(argument, at), i, name, argument->count);
+                       check->kernel_name, element_from(argument, at), i, name, argument->count);
     }
 }
 
 void
-ferryi_call_check_free(const ferry_call *call, struct ferryi_call_check *check)
+ferryi_call_check_free(ferry_call *call)
 {
-    for (size_t i = 0; check->copies && i < call->count; i++)
-        free(check->copies[i]);
-    free(check->copies);
+    struct ferryi_call_check *check = call->check;
+    for (size_t i = 0; check->arrays && i < call->count; i++)
+        free(check->arrays[i].copy);
+    free(check->arrays);
+    free(check->outside);
+    call->check = NULL;
+}
+
+/* -- indices ----------------------------------------------------------------------------------- */
+
+int
+ferry_call_is_checked(const ferry_call *call)
+{
+    return call && call->check && call->check->arrays && call->check->outside;
+}
+
+/* Only the first index outside of an array is reported, because one mistake makes many. */
+static void
+report_outside(const ferry_call *call, size_t index, int64_t at)
+{
+    const struct ferryi_call_argument *argument = &call->arguments[index];
+    struct ferryi_checked_array *array = &call->check->arrays[index];
+    if (!array->is_reported)
+        ferryi_log(call->check->log, FERRY_LOG_ERROR,
+                   "run the host function of kernel \"%s\": it used index %lld of argument %zu "
+                   "\"%s\", which has %zu elements; it read zeros there, and what it wrote there "
+                   "is lost",
+                   call->check->kernel_name, (long long)at, index,
+                   argument->name ? argument->name : "", argument->count);
+    array->is_reported = true;
+}
+
+void *
+ferry_call_element(const ferry_call *call, size_t index, int64_t at)
+{
+    if (!ferry_call_is_checked(call) || index >= call->count || call->arguments[index].is_value)
+        return NULL;
+    const struct ferryi_call_argument *argument = &call->arguments[index];
+    size_t bytes = argument->element->bytes;
+    if (at >= 0 && (uint64_t)at < argument->count)
+        return (char *)argument->pointer + (size_t)at * bytes;
+    report_outside(call, index, at);
+    return memset(call->check->outside, 0, bytes);
 }

@@ -141,9 +141,10 @@ note_use(const struct ferryi_launch_request *plan, size_t i, struct ferryi_call_
          char **names)
 {
     const char *name = plan->kernel->parameters[i].name;
-    if (!plan->kernel->context->debug || plan->index[i] == SIZE_MAX)
+    if (!plan->kernel->context->debug)
         return;
-    argument->access = (ferry_access)plan->wanted[plan->index[i]].access;
+    if (plan->index[i] != SIZE_MAX)
+        argument->access = (ferry_access)plan->wanted[plan->index[i]].access;
     if (name) {
         argument->name = memcpy(*names, name, strlen(name) + 1);
         *names += strlen(name) + 1;
@@ -303,6 +304,7 @@ ferryi_host_call_run(const struct ferryi_launch_request *plan,
     call.threads = body.context->host_threads;
     call.arguments = arguments;
     call.count = plan->count;
+    call.check = NULL;
     return call_body(&body, &call, text, FAILURE_BYTES);
 }
 
@@ -310,14 +312,15 @@ ferryi_host_call_run(const struct ferryi_launch_request *plan,
 static ferry_status
 call_checked(struct ferryi_host_call *call, char *text, size_t text_bytes)
 {
-    struct ferryi_call_check check;
+    struct ferryi_call_check check = {.log = &call->body.context->log,
+                                      .kernel_name = call->body.name};
     if (!call->body.context->debug)
         return call_body(&call->body, &call->call, text, text_bytes);
     ferryi_call_check_begin(&call->call, &check);
     ferry_status status = call_body(&call->body, &call->call, text, text_bytes);
     if (status == FERRY_OK)
-        ferryi_call_check_end(&call->call, &check, &call->body.context->log, call->body.name);
-    ferryi_call_check_free(&call->call, &check);
+        ferryi_call_check_end(&call->call);
+    ferryi_call_check_free(&call->call);
     return status;
 }
 

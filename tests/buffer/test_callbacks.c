@@ -244,6 +244,8 @@ USE(ferry_call_array, NULL, INT, 0, NULL)
 USE(ferry_call_value, NULL, INT, 0, NULL)
 USE(ferry_call_size, NULL, 0)
 USE(ferry_call_grid, NULL)
+USE(ferry_call_is_checked, NULL)
+USE(ferry_call_element, NULL, 0, 0)
 USE(ferry_call_fail, NULL, "")
 DO(ferry_call_parallel, (void)!ferry_call_parallel(NULL, 1, 1, NULL, NULL); return FERRY_OK;)
 DO(ferry_context_get_place_info, ferry_place_info info;

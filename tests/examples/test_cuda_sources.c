@@ -11,6 +11,7 @@
 
 #include <ferry/ferry.h>
 
+#include "examples/particles/forces.h"
 #include "examples/pipeline/scramble.h"
 #include "gases_kernels.h"
 #include "gradients_kernels.h"
@@ -19,6 +20,7 @@
 #include "qubits_kernels.h"
 #include "sharpen_kernels.h"
 #include "spread_kernels.h"
+#include "strips_kernels.h"
 #include "vector_add_kernels.h"
 
 enum { SKIPPED = 77 };
@@ -47,12 +49,14 @@ main(void)
         "extern \"C\" __global__ void broken(float *a) { a[0] = no_such_name; }";
     enum { PROGRAMS = 13, MOST = 16 };
     ferry_parameter shade[13], scramble[SCRAMBLE_PARAMETER_COUNT], spread[8], add[4];
-    ferry_parameter programs[PROGRAMS][MOST];
+    ferry_parameter programs[PROGRAMS][MOST], strips[MOST], forces[FORCES_PARAMETER_COUNT];
     const ferry_kernel_source sources[] = {
         hillshade_shade_source(shade),
         scramble_kernel_source(scramble),
         heat_spread_source(spread),
         vector_add_source(add),
+        strips_step_source(strips),
+        forces_kernel_source(forces),
         gases_trace_source(programs[0]),
         gradients_start_source(programs[1]),
         gradients_multiply_source(programs[2]),

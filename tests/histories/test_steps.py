@@ -22,6 +22,8 @@ NOT_PLAYED = {
     "ferry_conversion_failed": "for generated code, which tests/convert runs",
     "ferry_kernel_runs_here": "for generated code, which tests/gen runs",
     "ferry_result_argument": "for generated code, which tests/gen runs",
+    "ferry_call_is_checked": "for generated code, which tests/gen runs",
+    "ferry_call_element": "for generated code, which tests/gen runs",
     "ferry_call_parallel": "divides a host function, which uses no buffer by itself; tests/unit/test_host_threads.c plays it",
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Tests of whole jobs: the example halo on several ranks, its plan, and jobs in which a rank dies.
+"""Tests of whole jobs: the examples halo and strips on several ranks, the plan of halo, and jobs in which a rank dies.
 
-usage: test_jobs.py MPIEXEC HALO JOB_DIES
+usage: test_jobs.py MPIEXEC HALO STRIPS JOB_DIES
 """
 
 import os
@@ -13,9 +13,10 @@ import time
 sys.path.insert(0, os.fspath(pathlib.Path(__file__).resolve().parent.parent / "examples"))
 from support import run, run_cases  # noqa: E402
 
-MPIEXEC, HALO, JOB_DIES = sys.argv[1:]
+MPIEXEC, HALO, STRIPS, JOB_DIES = sys.argv[1:]
 RANK = re.compile(r"^rank (\d+) +(\d) sides, (\d+) messages, (\d+) bytes sent, (\d+) received; (\d+) bytes down, (\d+) up: "
                   r"minimal; exact$", re.M)
+STRIP = re.compile(r"^rank (\d+): (\d+) bytes down, (\d+) up: minimal; exact$", re.M)
 PLAN = re.compile(r"^(\d+) +(\d) +(\d+) +(\d+) +(\d+)$", re.M)
 
 
@@ -44,6 +45,19 @@ def halo(ranks, device, *size):
     return case
 
 
+def strips(ranks, device, *size):
+    """Each rank has the bits of plain C, though it computes inner rows while halos are under way, and moves only its halos."""
+    def case(_):
+        process = mpiexec(ranks, STRIPS, *map(str, size), FERRY_DEVICE=device)
+        assert process.returncode == 0, process.stdout + process.stderr
+        rows = STRIP.findall(process.stdout)
+        assert sorted(int(row[0]) for row in rows) == list(range(ranks)), process.stdout
+        for rank, down, up in ((int(row[0]), int(row[1]), int(row[2])) for row in rows):
+            sides = (rank > 0) + (rank + 1 < ranks)
+            assert down == up == (sides * size[1] * 8 * size[2] if device == "emulated" else 0), process.stdout
+    return case
+
+
 def test_64_ranks(_):
     """In a grid of 8 x 8 ranks, those in the corners have two neighbours, those on the edges three, the others four."""
     rows, columns, steps = 1000, 500, 3
@@ -61,6 +75,9 @@ def test_usage(_):
     for arguments in (["1"], ["1", "2"], ["0", "1", "1"], ["x", "1", "1"], ["--plan", "4"], ["--plan", "0", "1", "1", "1"]):
         process = run(HALO, *arguments)
         assert process.returncode == 2 and process.stderr.startswith("usage: ") and process.stdout == "", arguments
+    for arguments in (["1"], ["2", "9", "1"], ["9", "2", "1"], ["3", "3", "0"], ["3", "3", "1", "1"]):
+        process = run(STRIPS, *arguments)
+        assert process.returncode == 2 and process.stderr.startswith("usage: ") and process.stdout == "", arguments
 
 
 def dies(how):
@@ -76,5 +93,8 @@ def dies(how):
 run_cases([(f"halo on {ranks} ranks, {device}", halo(ranks, device, *size))
            for ranks, device, size in ((1, "emulated", (64, 50, 5)), (2, "emulated", (64, 50, 5)), (4, "emulated", (64, 50, 5)),
                                        (4, "emulated", (3, 2, 7)), (2, "host", (20, 30, 4)))]
+          + [(f"strips on {ranks} ranks, {device}", strips(ranks, device, *size))
+             for ranks, device, size in ((1, "emulated", (10, 20, 5)), (4, "emulated", (250, 1000, 20)), (4, "emulated", (3, 3, 6)),
+                                         (4, "host", (40, 100, 7)))]
           + [("64 ranks by counting", test_64_ranks), ("usage", test_usage)]
           + [(f"a rank dies by {how}", dies(how)) for how in ("kill", "exit", "fault")])

@@ -680,3 +680,22 @@ def test_all_processors():
     """)
     found = [subprocess.run([sys.executable, "-c", program, str(threads)], check=True, capture_output=True, text=True).stdout.split() for threads in (1, 4)]
     assert found[0][:2] == found[1][:2] and (found[0][2], found[1][2]) == ("0", "3")
+
+
+def test_checked_runs_report_indices():
+    """An index outside of a whole array is logged with the kernel, the argument, the index and the length."""
+    program = textwrap.dedent("""
+        import ferry
+        log = []
+        c = ferry.Context("emulated", log=lambda level, text: log.append(text))
+        k = ferry.array([0, 3, 1], "i4", context=c)
+        table, y = ferry.zeros(3, "f8", context=c), ferry.zeros(3, "f8", context=c)
+        ferry.elementwise("read whole f8 table, read i4 k, overwrite f8 y", "y[i] = table[k[i]];", name="gather", context=c)(table, k, y)
+        y.tobytes()
+        print(log)
+        """)
+    for checked in ("1", ""):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False,
+                              env={**os.environ, "FERRY_DEBUG": checked})
+        assert done.returncode == 0, done.stderr
+        assert ('it used index 3 of argument 0 "table", which has 3 elements' in done.stdout) == (checked == "1"), done.stdout

@@ -177,6 +177,26 @@ mylib_several_bracket_(const double *keys, size_t keys_count_, double x)
     return low;
 }
 
+/* Does the same in a checked run. Each array is an argument of `call_`. */
+MYLIB_SEVERAL_H_LOOPS uint64_t
+mylib_several_bracket_checked_(const ferry_call *call_, const double *keys, size_t keys_argument_, size_t keys_count_, double x)
+{
+    MYLIB_SEVERAL_H_EXACT
+    (void)call_;
+    (void)keys;
+    (void)keys_argument_;
+    size_t low = 0, high = keys_count_ - 1;
+    while (low + 1 < high) {
+        const size_t middle = low + (high - low) / 2;
+        const double key = (*(const double *)ferry_call_element(call_, keys_argument_, (int64_t)(middle)));
+        if (key <= x)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 MYLIB_SEVERAL_H_LOOPS void
 mylib_several_atomic_add_int32_(int32_t *at_, int32_t value_)
 {
@@ -189,6 +209,21 @@ mylib_several_marked_(const double *keys, size_t keys_count_, double x, int32_t 
     MYLIB_SEVERAL_H_EXACT
     const size_t at = mylib_several_bracket_(keys, keys_count_, x);
     mylib_several_atomic_add_int32_(&marks[at], 1 + (1));
+    return at;
+}
+
+/* Does the same in a checked run. Each array is an argument of `call_`. */
+MYLIB_SEVERAL_H_LOOPS uint64_t
+mylib_several_marked_checked_(const ferry_call *call_, const double *keys, size_t keys_argument_, size_t keys_count_, double x, int32_t *marks, size_t marks_argument_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    (void)call_;
+    (void)keys;
+    (void)keys_argument_;
+    (void)marks;
+    (void)marks_argument_;
+    const size_t at = mylib_several_bracket_checked_(call_, keys, keys_argument_, keys_count_, x);
+    mylib_several_atomic_add_int32_(&(*(int32_t *)ferry_call_element(call_, marks_argument_, (int64_t)(at))), 1 + (1));
     return at;
 }
 
@@ -1845,6 +1880,25 @@ mylib_slope_range_(void **values_, size_t first_, size_t end_)
     }
 }
 
+/* Runs mylib_slope on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_slope_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    double *z = *(double **)values_[1];
+    const size_t n_ = *(const size_t *)values_[2];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        const unsigned after = i + 1 < n_ ? 1 : 0;
+        z[i] = ((*(const double *)ferry_call_element(call_, 0, (int64_t)(i + after))) - (*(const double *)ferry_call_element(call_, 0, (int64_t)(i)))) * 3.14159265358979323846;
+    }
+    (void)x;
+}
+
 /* Runs mylib_slope on the host, for all elements. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_slope_run(void **values_)
@@ -1873,6 +1927,10 @@ mylib_slope_on_host(const ferry_call *call_, void *user_)
     values_[0] = &x;
     values_[1] = &z;
     values_[2] = &n_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_slope_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return ferry_call_parallel(call_, n_, 16384, mylib_slope_part_, values_);
     mylib_slope_run(values_);
@@ -1908,6 +1966,39 @@ mylib_look_up_range_(void **values_, size_t first_, size_t end_)
         const double part = mylib_several_fmin_(mylib_several_fmax_((x[i] - keys[low]) / (keys[high] - keys[low]), 0.0), 1.0);
         y[i] = scale * (values[low].x + (float)part * (values[high].x - values[low].x));
     }
+}
+
+/* Runs mylib_look_up on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_look_up_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *keys = *(double **)values_[0];
+    const struct mylib_vec3 *values = *(struct mylib_vec3 **)values_[1];
+    const double *x = *(double **)values_[2];
+    const float *scale_one_ = *(float **)values_[3];
+    float *y = *(float **)values_[4];
+    const float scale = scale_one_[0];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t keys_count_ = *(const size_t *)values_[6];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        size_t low = 0, high = keys_count_ - 1;
+        while (low + 1 < high) {
+            const size_t middle = low + (high - low) / 2;
+            if ((*(const double *)ferry_call_element(call_, 0, (int64_t)(middle))) <= x[i])
+                low = middle;
+            else
+                high = middle;
+        }
+        const double part = mylib_several_fmin_(mylib_several_fmax_((x[i] - (*(const double *)ferry_call_element(call_, 0, (int64_t)(low)))) / ((*(const double *)ferry_call_element(call_, 0, (int64_t)(high))) - (*(const double *)ferry_call_element(call_, 0, (int64_t)(low)))), 0.0), 1.0);
+        y[i] = scale * ((*(const struct mylib_vec3 *)ferry_call_element(call_, 1, (int64_t)(low))).x + (float)part * ((*(const struct mylib_vec3 *)ferry_call_element(call_, 1, (int64_t)(high))).x - (*(const struct mylib_vec3 *)ferry_call_element(call_, 1, (int64_t)(low))).x));
+    }
+    (void)keys;
+    (void)values;
 }
 
 /* Runs mylib_look_up on the host, for all elements. */
@@ -1946,6 +2037,10 @@ mylib_look_up_on_host(const ferry_call *call_, void *user_)
     values_[4] = &y;
     values_[5] = &n_;
     values_[6] = &keys_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_look_up_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return ferry_call_parallel(call_, n_, 16384, mylib_look_up_part_, values_);
     mylib_look_up_run(values_);
@@ -1968,6 +2063,26 @@ mylib_classify_range_(void **values_, size_t first_, size_t end_)
     (void)n_;
     for (i = first_; i < end_; i++) {
         below[i] = keys[mylib_several_marked_(keys, keys_count_, x[i], marks)] + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));
+    }
+}
+
+/* Runs mylib_classify on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_classify_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *keys = *(double **)values_[0];
+    const double *x = *(double **)values_[1];
+    double *below = *(double **)values_[2];
+    int32_t *marks = *(int32_t **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    const size_t keys_count_ = *(const size_t *)values_[5];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        below[i] = (*(const double *)ferry_call_element(call_, 0, (int64_t)(mylib_several_marked_checked_(call_, keys, 0, keys_count_, x[i], marks, 3)))) + (double)(1) / sizeof(double) + ((double)1 / 3 + (0));
     }
 }
 
@@ -2005,6 +2120,10 @@ mylib_classify_on_host(const ferry_call *call_, void *user_)
     values_[3] = &marks;
     values_[4] = &n_;
     values_[5] = &keys_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_classify_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return ferry_call_parallel(call_, n_, 16384, mylib_classify_part_, values_);
     mylib_classify_run(values_);
@@ -2088,6 +2207,27 @@ mylib_swap_pairs_range_(void **values_, size_t first_, size_t end_)
     }
 }
 
+/* Runs mylib_swap_pairs on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_swap_pairs_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    ferry_complex_double *amplitudes = *(ferry_complex_double **)values_[0];
+    const uint64_t distance = *(const uint64_t *)values_[1];
+    const size_t n_ = *(const size_t *)values_[2];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        const size_t low = i / distance * 2 * distance + i % distance, high = low + distance;
+        const ferry_complex_double kept = (*(ferry_complex_double *)ferry_call_element(call_, 0, (int64_t)(low)));
+        (*(ferry_complex_double *)ferry_call_element(call_, 0, (int64_t)(low))) = (*(ferry_complex_double *)ferry_call_element(call_, 0, (int64_t)(high)));
+        (*(ferry_complex_double *)ferry_call_element(call_, 0, (int64_t)(high))) = kept;
+    }
+    (void)amplitudes;
+}
+
 /* Runs mylib_swap_pairs on the host, for all elements. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_swap_pairs_run(void **values_)
@@ -2116,6 +2256,10 @@ mylib_swap_pairs_on_host(const ferry_call *call_, void *user_)
     values_[0] = &amplitudes;
     values_[1] = &distance;
     values_[2] = &n_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_swap_pairs_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     mylib_swap_pairs_run(values_);
     return FERRY_OK;
 }
@@ -2135,6 +2279,25 @@ mylib_scatter_range_(void **values_, size_t first_, size_t end_)
     for (i = first_; i < end_; i++) {
         y[at[i]] = x[i];
     }
+}
+
+/* Runs mylib_scatter on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_scatter_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const uint32_t *at = *(uint32_t **)values_[0];
+    const float *x = *(float **)values_[1];
+    float *y = *(float **)values_[2];
+    const size_t n_ = *(const size_t *)values_[3];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        (*(float *)ferry_call_element(call_, 2, (int64_t)(at[i]))) = x[i];
+    }
+    (void)y;
 }
 
 /* Runs mylib_scatter on the host, for all elements. */
@@ -2167,6 +2330,10 @@ mylib_scatter_on_host(const ferry_call *call_, void *user_)
     values_[1] = &x;
     values_[2] = &y;
     values_[3] = &n_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_scatter_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     mylib_scatter_run(values_);
     return FERRY_OK;
 }
@@ -2218,9 +2385,54 @@ mylib_row_sum_range_(void **values_, size_t first_, size_t end_)
     return partial_;
 }
 
+/* Runs mylib_row_sum on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS mylib_row_sum_partial_
+mylib_row_sum_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *x = *(double **)values_[0];
+    const uint64_t *begin_one_ = *(uint64_t **)values_[1];
+    const double *weight = *(double **)values_[2];
+    const uint64_t begin = begin_one_[0];
+    const size_t n_ = *(const size_t *)values_[4];
+    mylib_row_sum_partial_ partial_;
+    double sums_[16];
+    size_t begin_, k_, half_;
+
+    (void)n_;
+    for (k_ = 0; k_ < 16; k_++) {
+        sums_[k_] = 0;
+    }
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
+        for (k_ = 0; k_ < 16; k_++) {
+            const size_t i = begin_ + k_;
+            const double v_ = (double)(weight[i] * (*(const double *)ferry_call_element(call_, 0, (int64_t)(begin + i))));
+            (void)i;
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
+        const size_t i = begin_ + k_;
+        const double v_ = (double)(weight[i] * (*(const double *)ferry_call_element(call_, 0, (int64_t)(begin + i))));
+        (void)i;
+        sums_[k_] = sums_[k_] + v_;
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const double v_ = sums_[k_ + half_];
+            sums_[k_] = sums_[k_] + v_;
+        }
+    }
+    (void)x;
+    partial_.value = sums_[0];
+    return partial_;
+}
+
 /* What the parts of mylib_row_sum share. */
 typedef struct mylib_row_sum_parts_ {
     void **values;
+    const ferry_call *checked; /* the call of a checked run, or NULL */
     size_t grain; /* the number of elements of a part */
     mylib_row_sum_partial_ partials[MYLIB_SEVERAL_H_PARTS];
 } mylib_row_sum_parts_;
@@ -2230,6 +2442,10 @@ mylib_row_sum_part_(size_t first_, size_t count_, void *user_)
 {
     mylib_row_sum_parts_ *const parts_ = (mylib_row_sum_parts_ *)user_;
 
+    if (parts_->checked) {
+        parts_->partials[first_ / parts_->grain] = mylib_row_sum_checked_range_(parts_->checked, parts_->values, first_, first_ + count_);
+        return FERRY_OK;
+    }
     parts_->partials[first_ / parts_->grain] = mylib_row_sum_range_(parts_->values, first_, first_ + count_);
     return FERRY_OK;
 }
@@ -2246,21 +2462,29 @@ mylib_row_sum_combine_(mylib_row_sum_parts_ *parts_, size_t end_)
     **(double **)parts_->values[3] = parts_->partials[0].value;
 }
 
-/* Runs mylib_row_sum on the host, for all elements. Calls no function of Ferry. */
+/* Runs mylib_row_sum on the host, for all elements. `checked_` is the call of a checked run, or NULL. */
 static inline void
-mylib_row_sum_run(void **values_)
+mylib_row_sum_run_with_(const ferry_call *checked_, void **values_)
 {
     const size_t end_ = *(const size_t *)values_[4];
     mylib_row_sum_parts_ parts_;
     size_t at_ = 0;
 
     parts_.values = values_;
+    parts_.checked = checked_;
     parts_.grain = mylib_several_grain_(end_, 1);
     do {
         (void)mylib_row_sum_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
         at_ += parts_.grain;
     } while (at_ < end_);
     mylib_row_sum_combine_(&parts_, end_);
+}
+
+/* Runs mylib_row_sum on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_row_sum_run(void **values_)
+{
+    mylib_row_sum_run_with_(FERRY_NULL, values_);
 }
 
 /* Does the same on the host threads of `call_`. */
@@ -2272,6 +2496,7 @@ mylib_row_sum_run_parallel_(const ferry_call *call_, void **values_)
     ferry_status status_;
 
     parts_.values = values_;
+    parts_.checked = FERRY_NULL;
     parts_.grain = mylib_several_grain_(end_, 1);
     status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_row_sum_part_, &parts_);
     if (status_ == FERRY_OK)
@@ -2306,6 +2531,10 @@ mylib_row_sum_on_host(const ferry_call *call_, void *user_)
     values_[2] = &weight;
     values_[3] = &partial_;
     values_[4] = &n_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_row_sum_run_with_(call_, values_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return mylib_row_sum_run_parallel_(call_, values_);
     mylib_row_sum_run(values_);
@@ -2383,6 +2612,64 @@ mylib_smooth_range_(void **values_, size_t first_, size_t end_)
     }
 }
 
+/* Runs mylib_smooth on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_smooth_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const float *now = *(float **)values_[0];
+    const float *kernel_of = *(float **)values_[1];
+    const float *scale_one_ = *(float **)values_[2];
+    float *next = *(float **)values_[3];
+    const float scale = scale_one_[0];
+    const size_t rows = *(const size_t *)values_[4];
+    const size_t columns = *(const size_t *)values_[5];
+    const size_t first_row_ = *(const size_t *)values_[6];
+    const size_t row_count_ = *(const size_t *)values_[7];
+    const size_t first_column_ = *(const size_t *)values_[8];
+    const size_t column_count_ = *(const size_t *)values_[9];
+    const size_t kernel_of_count_ = *(const size_t *)values_[10];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = ((first_row_ < 1 ? 0 : first_row_ - 1)) * columns;
+    /* The columns [inner_begin_, inner_end_) have all their neighbours in their own lines. */
+    const size_t low_ = first_column_ < 1 ? 1 : first_column_, high_ = columns < 1 ? 0 : columns - 1;
+    const size_t inner_begin_ = low_ < end_column_ ? low_ : end_column_, least_ = high_ < end_column_ ? high_ : end_column_;
+    const size_t inner_end_ = least_ < inner_begin_ ? inner_begin_ : least_;
+    size_t line_, column;
+
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+        const float *now_lines_[3];
+
+        now_lines_[1] = now + (row * columns - read_begin_);
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][mylib_several_Nearest_(column, column_step_, columns)]
+        for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
+             column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            next[at_] = scale * ((*(const float *)ferry_call_element(call_, 1, (int64_t)(0))) * now(0, -1) + (*(const float *)ferry_call_element(call_, 1, (int64_t)(1))) * now(0, 0) + (*(const float *)ferry_call_element(call_, 1, (int64_t)(kernel_of_count_ - 1))) * now(0, 1));
+        }
+#undef now
+#define now(row_step_, column_step_) now_lines_[(row_step_) + 1][(ptrdiff_t)column + (column_step_)]
+        for (column = inner_begin_; column < inner_end_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            next[at_] = scale * ((*(const float *)ferry_call_element(call_, 1, (int64_t)(0))) * now(0, -1) + (*(const float *)ferry_call_element(call_, 1, (int64_t)(1))) * now(0, 0) + (*(const float *)ferry_call_element(call_, 1, (int64_t)(kernel_of_count_ - 1))) * now(0, 1));
+        }
+#undef now
+    }
+    (void)kernel_of;
+}
+
 /* Runs mylib_smooth on the host, for all lines of the box. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_smooth_run(void **values_)
@@ -2428,6 +2715,10 @@ mylib_smooth_on_host(const ferry_call *call_, void *user_)
     values_[8] = &first_column_;
     values_[9] = &column_count_;
     values_[10] = &kernel_of_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_smooth_checked_range_(call_, values_, 0, row_count_);
+        return FERRY_OK;
+    }
     if (row_count_ * column_count_ > 16384)
         return ferry_call_parallel(call_, row_count_, 16384 / column_count_ + 1, mylib_smooth_part_, values_);
     mylib_smooth_run(values_);
@@ -2600,6 +2891,80 @@ mylib_wave_range_(void **values_, size_t first_, size_t end_)
     }
 }
 
+/* Runs mylib_wave on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_wave_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const double *now = *(double **)values_[0];
+    const double *weights = *(double **)values_[1];
+    double *next = *(double **)values_[2];
+    const size_t planes = *(const size_t *)values_[3];
+    const size_t rows = *(const size_t *)values_[4];
+    const size_t columns = *(const size_t *)values_[5];
+    const size_t first_plane_ = *(const size_t *)values_[6];
+    const size_t plane_count_ = *(const size_t *)values_[7];
+    const size_t first_row_ = *(const size_t *)values_[8];
+    const size_t row_count_ = *(const size_t *)values_[9];
+    const size_t first_column_ = *(const size_t *)values_[10];
+    const size_t column_count_ = *(const size_t *)values_[11];
+    const size_t box_begin_ = (first_plane_ * rows + first_row_) * columns + first_column_, end_column_ = first_column_ + column_count_;
+    const size_t read_begin_ = (((first_plane_ < 2 || planes - first_plane_ - plane_count_ < 2 ? 0 : first_plane_ - 2)) * rows + (first_row_ < 2 || rows - first_row_ - row_count_ < 2 ? 0 : first_row_ - 2)) * columns;
+    /* The columns [inner_begin_, inner_end_) have all their neighbours in their own lines. */
+    const size_t low_ = first_column_ < 2 ? 2 : first_column_, high_ = columns < 2 ? 0 : columns - 2;
+    const size_t inner_begin_ = low_ < end_column_ ? low_ : end_column_, least_ = high_ < end_column_ ? high_ : end_column_;
+    const size_t inner_end_ = least_ < inner_begin_ ? inner_begin_ : least_;
+    size_t line_, column;
+
+    (void)planes;
+    (void)rows;
+    (void)columns;
+    (void)plane_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t plane = first_plane_ + line_ / row_count_, row = first_row_ + line_ % row_count_;
+        const size_t line_begin_ = (plane * rows + row) * columns;
+        const double *now_lines_[25];
+
+        now_lines_[12] = now + ((plane * rows + row) * columns - read_begin_);
+        now_lines_[7] = now + (((mylib_several_Wrap_(plane, -1, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[17] = now + (((mylib_several_Wrap_(plane, 1, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[11] = now + ((plane * rows + mylib_several_Wrap_(row, -1, rows)) * columns - read_begin_);
+        now_lines_[13] = now + ((plane * rows + mylib_several_Wrap_(row, 1, rows)) * columns - read_begin_);
+        now_lines_[2] = now + (((mylib_several_Wrap_(plane, -2, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[22] = now + (((mylib_several_Wrap_(plane, 2, planes)) * rows + row) * columns - read_begin_);
+        now_lines_[10] = now + ((plane * rows + mylib_several_Wrap_(row, -2, rows)) * columns - read_begin_);
+        now_lines_[14] = now + ((plane * rows + mylib_several_Wrap_(row, 2, rows)) * columns - read_begin_);
+        now_lines_[16] = now + (((mylib_several_Wrap_(plane, 1, planes)) * rows + mylib_several_Wrap_(row, -1, rows)) * columns - read_begin_);
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 2) * 5 + (row_step_) + 2][mylib_several_Wrap_(column, column_step_, columns)]
+        for (column = first_column_ < inner_begin_ ? first_column_ : inner_end_; column < end_column_;
+             column = column + 1 < inner_begin_ || column >= inner_end_ ? column + 1 : inner_end_) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            double sum = (*(const double *)ferry_call_element(call_, 1, (int64_t)(0))) * now(0, 0, 0);
+            sum += (*(const double *)ferry_call_element(call_, 1, (int64_t)(1))) * ((now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 0) + now(0, 1, 0)) + (now(0, 0, -1) + now(0, 0, 1)));
+            sum += (*(const double *)ferry_call_element(call_, 1, (int64_t)(2))) * ((now(-2, 0, 0) + now(2, 0, 0)) + (now(0, -2, 0) + now(0, 2, 0)) + (now(0, 0, -2) + now(0, 0, 2)));
+            next[at_] = sum + 0.125 * now(1, -1, 2);
+        }
+#undef now
+#define now(plane_step_, row_step_, column_step_) now_lines_[((plane_step_) + 2) * 5 + (row_step_) + 2][(ptrdiff_t)column + (column_step_)]
+        for (column = inner_begin_; column < inner_end_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            double sum = (*(const double *)ferry_call_element(call_, 1, (int64_t)(0))) * now(0, 0, 0);
+            sum += (*(const double *)ferry_call_element(call_, 1, (int64_t)(1))) * ((now(-1, 0, 0) + now(1, 0, 0)) + (now(0, -1, 0) + now(0, 1, 0)) + (now(0, 0, -1) + now(0, 0, 1)));
+            sum += (*(const double *)ferry_call_element(call_, 1, (int64_t)(2))) * ((now(-2, 0, 0) + now(2, 0, 0)) + (now(0, -2, 0) + now(0, 2, 0)) + (now(0, 0, -2) + now(0, 0, 2)));
+            next[at_] = sum + 0.125 * now(1, -1, 2);
+        }
+#undef now
+    }
+    (void)weights;
+}
+
 /* Runs mylib_wave on the host, for all lines of the box. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_wave_run(void **values_)
@@ -2648,6 +3013,10 @@ mylib_wave_on_host(const ferry_call *call_, void *user_)
     values_[9] = &row_count_;
     values_[10] = &first_column_;
     values_[11] = &column_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_wave_checked_range_(call_, values_, 0, plane_count_ * row_count_);
+        return FERRY_OK;
+    }
     if (plane_count_ * row_count_ * column_count_ > 16384)
         return ferry_call_parallel(call_, plane_count_ * row_count_, 16384 / column_count_ + 1, mylib_wave_part_, values_);
     mylib_wave_run(values_);
@@ -2917,6 +3286,64 @@ mylib_painted_range_(void **values_, size_t first_, size_t end_)
     }
 }
 
+/* Runs one element of mylib_painted on the host, in a checked run. */
+MYLIB_SEVERAL_H_ELEMENT void
+mylib_painted_Element_checked_(const ferry_call *call_, int32_t *image, int32_t *bins, const int32_t most, const size_t i, const size_t row, const size_t column, const size_t at_, const size_t rows, const size_t columns, const size_t first_row_, const size_t row_count_, const size_t first_column_, const size_t column_count_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    (void)i;
+    (void)row;
+    (void)column;
+    (void)at_;
+    (void)rows;
+    (void)columns;
+    (void)first_row_;
+    (void)row_count_;
+    (void)first_column_;
+    (void)column_count_;
+    (void)bins;
+    image[at_] = (int)(100 * row + column);
+    if (image[at_] > most)
+        return;
+    mylib_several_atomic_add_int32_(&(*(int32_t *)ferry_call_element(call_, 1, (int64_t)(row))), (int)i);
+}
+
+/* Runs mylib_painted on the host, for the lines [first_, end_) of the box. `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_painted_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    int32_t *image = *(int32_t **)values_[0];
+    int32_t *bins = *(int32_t **)values_[1];
+    const int32_t most = *(const int32_t *)values_[2];
+    const size_t rows = *(const size_t *)values_[3];
+    const size_t columns = *(const size_t *)values_[4];
+    const size_t first_row_ = *(const size_t *)values_[5];
+    const size_t row_count_ = *(const size_t *)values_[6];
+    const size_t first_column_ = *(const size_t *)values_[7];
+    const size_t column_count_ = *(const size_t *)values_[8];
+    const size_t box_begin_ = first_row_ * columns + first_column_, end_column_ = first_column_ + column_count_;
+    size_t line_, column;
+
+    (void)rows;
+    (void)columns;
+    (void)row_count_;
+    for (line_ = first_; line_ < end_; line_++) {
+        const size_t row = first_row_ + line_;
+        const size_t line_begin_ = row * columns;
+
+        for (column = first_column_; column < end_column_; column++) {
+            const size_t i = line_begin_ + column, at_ = i - box_begin_;
+
+            (void)i;
+            (void)at_;
+            mylib_painted_Element_checked_(call_, image, bins, most, i, row, column, at_, rows, columns, first_row_, row_count_, first_column_, column_count_);
+        }
+    }
+    (void)bins;
+}
+
 /* Runs mylib_painted on the host, for all lines of the box. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_painted_run(void **values_)
@@ -2958,6 +3385,10 @@ mylib_painted_on_host(const ferry_call *call_, void *user_)
     values_[6] = &row_count_;
     values_[7] = &first_column_;
     values_[8] = &column_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_painted_checked_range_(call_, values_, 0, row_count_);
+        return FERRY_OK;
+    }
     if (row_count_ * column_count_ > 16384)
         return ferry_call_parallel(call_, row_count_, 16384 / column_count_ + 1, mylib_painted_part_, values_);
     mylib_painted_run(values_);
@@ -3599,9 +4030,78 @@ mylib_extent_range_(void **values_, size_t first_, size_t end_)
     return partial_;
 }
 
+/* Runs mylib_extent on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS mylib_extent_partial_
+mylib_extent_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int16_t *x = *(int16_t **)values_[0];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t x_count_ = *(const size_t *)values_[6];
+    mylib_extent_partial_ partial_;
+    int16_t least_sums_[16];
+    int16_t most_sums_[16];
+    int64_t total_sums_[16];
+    size_t begin_, k_, half_;
+
+    (void)n_;
+    for (k_ = 0; k_ < 16; k_++) {
+        least_sums_[k_] = 32767;
+        most_sums_[k_] = -32767 - 1;
+        total_sums_[k_] = 0;
+    }
+    for (begin_ = first_; begin_ + 16 <= end_; begin_ += 16) {
+        for (k_ = 0; k_ < 16; k_++) {
+            const size_t i = begin_ + k_;
+            int16_t least_value_;
+            int16_t most_value_;
+            int64_t total_value_;
+
+            (void)i;
+            least_value_ = (int16_t)((*(const int16_t *)ferry_call_element(call_, 0, (int64_t)(i))));
+            most_value_ = (int16_t)((*(const int16_t *)ferry_call_element(call_, 0, (int64_t)(x_count_ - 1 - i))));
+            total_value_ = (int64_t)((*(const int16_t *)ferry_call_element(call_, 0, (int64_t)(i))));
+            least_sums_[k_] = (int16_t)(least_value_ < least_sums_[k_] ? least_value_ : least_sums_[k_]);
+            most_sums_[k_] = (int16_t)(most_value_ > most_sums_[k_] ? most_value_ : most_sums_[k_]);
+            total_sums_[k_] = total_sums_[k_] + total_value_;
+        }
+    }
+    for (k_ = 0; begin_ + k_ < end_; k_++) {
+        const size_t i = begin_ + k_;
+        int16_t least_value_;
+        int16_t most_value_;
+        int64_t total_value_;
+
+        (void)i;
+        least_value_ = (int16_t)((*(const int16_t *)ferry_call_element(call_, 0, (int64_t)(i))));
+        most_value_ = (int16_t)((*(const int16_t *)ferry_call_element(call_, 0, (int64_t)(x_count_ - 1 - i))));
+        total_value_ = (int64_t)((*(const int16_t *)ferry_call_element(call_, 0, (int64_t)(i))));
+        least_sums_[k_] = (int16_t)(least_value_ < least_sums_[k_] ? least_value_ : least_sums_[k_]);
+        most_sums_[k_] = (int16_t)(most_value_ > most_sums_[k_] ? most_value_ : most_sums_[k_]);
+        total_sums_[k_] = total_sums_[k_] + total_value_;
+    }
+    for (half_ = 8; half_ > 0; half_ /= 2) {
+        for (k_ = 0; k_ < half_; k_++) {
+            const int16_t least_value_ = least_sums_[k_ + half_];
+            const int16_t most_value_ = most_sums_[k_ + half_];
+            const int64_t total_value_ = total_sums_[k_ + half_];
+            least_sums_[k_] = (int16_t)(least_value_ < least_sums_[k_] ? least_value_ : least_sums_[k_]);
+            most_sums_[k_] = (int16_t)(most_value_ > most_sums_[k_] ? most_value_ : most_sums_[k_]);
+            total_sums_[k_] = total_sums_[k_] + total_value_;
+        }
+    }
+    (void)x;
+    partial_.least = least_sums_[0];
+    partial_.most = most_sums_[0];
+    partial_.total = total_sums_[0];
+    return partial_;
+}
+
 /* What the parts of mylib_extent share. */
 typedef struct mylib_extent_parts_ {
     void **values;
+    const ferry_call *checked; /* the call of a checked run, or NULL */
     size_t grain; /* the number of elements of a part */
     mylib_extent_partial_ partials[MYLIB_SEVERAL_H_PARTS];
 } mylib_extent_parts_;
@@ -3611,6 +4111,10 @@ mylib_extent_part_(size_t first_, size_t count_, void *user_)
 {
     mylib_extent_parts_ *const parts_ = (mylib_extent_parts_ *)user_;
 
+    if (parts_->checked) {
+        parts_->partials[first_ / parts_->grain] = mylib_extent_checked_range_(parts_->checked, parts_->values, first_, first_ + count_);
+        return FERRY_OK;
+    }
     parts_->partials[first_ / parts_->grain] = mylib_extent_range_(parts_->values, first_, first_ + count_);
     return FERRY_OK;
 }
@@ -3631,21 +4135,29 @@ mylib_extent_combine_(mylib_extent_parts_ *parts_, size_t end_)
     **(int64_t **)parts_->values[4] = parts_->partials[0].total;
 }
 
-/* Runs mylib_extent on the host, for all elements. Calls no function of Ferry. */
+/* Runs mylib_extent on the host, for all elements. `checked_` is the call of a checked run, or NULL. */
 static inline void
-mylib_extent_run(void **values_)
+mylib_extent_run_with_(const ferry_call *checked_, void **values_)
 {
     const size_t end_ = *(const size_t *)values_[5];
     mylib_extent_parts_ parts_;
     size_t at_ = 0;
 
     parts_.values = values_;
+    parts_.checked = checked_;
     parts_.grain = mylib_several_grain_(end_, 1);
     do {
         (void)mylib_extent_part_(at_, end_ - at_ < parts_.grain ? end_ - at_ : parts_.grain, &parts_);
         at_ += parts_.grain;
     } while (at_ < end_);
     mylib_extent_combine_(&parts_, end_);
+}
+
+/* Runs mylib_extent on the host, for all elements. Calls no function of Ferry. */
+static inline void
+mylib_extent_run(void **values_)
+{
+    mylib_extent_run_with_(FERRY_NULL, values_);
 }
 
 /* Does the same on the host threads of `call_`. */
@@ -3657,6 +4169,7 @@ mylib_extent_run_parallel_(const ferry_call *call_, void **values_)
     ferry_status status_;
 
     parts_.values = values_;
+    parts_.checked = FERRY_NULL;
     parts_.grain = mylib_several_grain_(end_, 1);
     status_ = ferry_call_parallel(call_, end_, parts_.grain, mylib_extent_part_, &parts_);
     if (status_ == FERRY_OK)
@@ -3684,6 +4197,10 @@ mylib_extent_on_host(const ferry_call *call_, void *user_)
     values_[4] = &total_out_;
     values_[5] = &n_;
     values_[6] = &x_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_extent_run_with_(call_, values_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return mylib_extent_run_parallel_(call_, values_);
     mylib_extent_run(values_);
@@ -3713,6 +4230,36 @@ mylib_tally_range_(void **values_, size_t first_, size_t end_)
         if (keys[i] > 10)
             mylib_several_atomic_add_uint64_(&sums[k], (uint64_t)keys[i]);
     }
+}
+
+/* Runs mylib_tally on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *keys = *(int32_t **)values_[0];
+    int32_t *counts = *(int32_t **)values_[1];
+    uint32_t *most = *(uint32_t **)values_[2];
+    int64_t *least = *(int64_t **)values_[3];
+    uint64_t *sums = *(uint64_t **)values_[4];
+    const size_t n_ = *(const size_t *)values_[5];
+    const size_t counts_count_ = *(const size_t *)values_[6];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        const size_t k = (size_t)keys[i] % counts_count_;
+        mylib_several_atomic_add_int32_(&(*(int32_t *)ferry_call_element(call_, 1, (int64_t)(k))), 1);
+        mylib_several_atomic_max_uint32_(&(*(uint32_t *)ferry_call_element(call_, 2, (int64_t)(k))), (uint32_t)keys[i]);
+        mylib_several_atomic_min_int64_(&(*(int64_t *)ferry_call_element(call_, 3, (int64_t)(k))), -keys[i]);
+        if (keys[i] > 10)
+            mylib_several_atomic_add_uint64_(&(*(uint64_t *)ferry_call_element(call_, 4, (int64_t)(k))), (uint64_t)keys[i]);
+    }
+    (void)counts;
+    (void)most;
+    (void)least;
+    (void)sums;
 }
 
 /* Runs mylib_tally on the host, for all elements. */
@@ -3751,6 +4298,10 @@ mylib_tally_on_host(const ferry_call *call_, void *user_)
     values_[4] = &sums;
     values_[5] = &n_;
     values_[6] = &counts_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_tally_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return ferry_call_parallel(call_, n_, 16384, mylib_tally_part_, values_);
     mylib_tally_run(values_);
@@ -3777,6 +4328,32 @@ mylib_tally_floats_range_(void **values_, size_t first_, size_t end_)
         mylib_several_atomic_max_float32_(&sums[sums_count_ - 1], 2.0f);
         mylib_several_atomic_add_float64_(&total[0], keys[i]);
     }
+}
+
+/* Runs mylib_tally_floats on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_tally_floats_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *keys = *(int32_t **)values_[0];
+    float *sums = *(float **)values_[1];
+    double *least = *(double **)values_[2];
+    double *total = *(double **)values_[3];
+    const size_t n_ = *(const size_t *)values_[4];
+    const size_t sums_count_ = *(const size_t *)values_[5];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        mylib_several_atomic_add_float32_(&(*(float *)ferry_call_element(call_, 1, (int64_t)(keys[i] % 3))), 0.5f);
+        mylib_several_atomic_min_float64_(&(*(double *)ferry_call_element(call_, 2, (int64_t)(keys[i] % 3))), -0.25 * keys[i]);
+        mylib_several_atomic_max_float32_(&(*(float *)ferry_call_element(call_, 1, (int64_t)(sums_count_ - 1))), 2.0f);
+        mylib_several_atomic_add_float64_(&(*(double *)ferry_call_element(call_, 3, (int64_t)(0))), keys[i]);
+    }
+    (void)sums;
+    (void)least;
+    (void)total;
 }
 
 /* Runs mylib_tally_floats on the host, for all elements. */
@@ -3813,6 +4390,10 @@ mylib_tally_floats_on_host(const ferry_call *call_, void *user_)
     values_[3] = &total;
     values_[4] = &n_;
     values_[5] = &sums_count_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_tally_floats_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     mylib_tally_floats_run(values_);
     return FERRY_OK;
 }
@@ -3857,6 +4438,53 @@ mylib_relax_range_(void **values_, size_t first_, size_t end_)
     (void)unused;
 }
 
+/* Runs one element of mylib_relax on the host, in a checked run. */
+MYLIB_SEVERAL_H_ELEMENT void
+mylib_relax_Element_checked_(const ferry_call *call_, const int32_t *starts, const int32_t *targets, int32_t *levels, const int32_t level, bool *reached, const struct mylib_vec3 unused, const size_t i, const size_t n_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    (void)i;
+    (void)n_;
+    (void)starts;
+    (void)targets;
+    (void)levels;
+    (void)unused;
+    reached[i] = false;
+    if ((*(const int32_t *)ferry_call_element(call_, 0, (int64_t)(i))) == (*(const int32_t *)ferry_call_element(call_, 0, (int64_t)(i + 1))) || (*(int32_t *)ferry_call_element(call_, 2, (int64_t)(i))) != level)
+        return;
+    for (int k = (*(const int32_t *)ferry_call_element(call_, 0, (int64_t)(i))); k < (*(const int32_t *)ferry_call_element(call_, 0, (int64_t)(i + 1))); k++) {
+        if ((*(const int32_t *)ferry_call_element(call_, 1, (int64_t)(k))) < 0)
+            return;
+        mylib_several_atomic_min_int32_(&(*(int32_t *)ferry_call_element(call_, 2, (int64_t)((*(const int32_t *)ferry_call_element(call_, 1, (int64_t)(k)))))), level + 1);
+    }
+    reached[i] = true;
+}
+
+/* Runs mylib_relax on the host, for the elements [first_, end_). `values_` has the address of each argument. It is for
+ * checked runs, and finds elements of whole arrays by `call_`. */
+MYLIB_SEVERAL_H_LOOPS void
+mylib_relax_checked_range_(const ferry_call *call_, void **values_, size_t first_, size_t end_)
+{
+    MYLIB_SEVERAL_H_EXACT
+    const int32_t *starts = *(int32_t **)values_[0];
+    const int32_t *targets = *(int32_t **)values_[1];
+    int32_t *levels = *(int32_t **)values_[2];
+    const int32_t level = *(const int32_t *)values_[3];
+    bool *reached = *(bool **)values_[4];
+    const struct mylib_vec3 unused = *(const struct mylib_vec3 *)values_[5];
+    const size_t n_ = *(const size_t *)values_[6];
+    size_t i;
+
+    (void)n_;
+    for (i = first_; i < end_; i++) {
+        mylib_relax_Element_checked_(call_, starts, targets, levels, level, reached, unused, i, n_);
+    }
+    (void)starts;
+    (void)targets;
+    (void)levels;
+    (void)unused;
+}
+
 /* Runs mylib_relax on the host, for all elements. */
 MYLIB_SEVERAL_H_LOOPS void
 mylib_relax_run(void **values_)
@@ -3893,6 +4521,10 @@ mylib_relax_on_host(const ferry_call *call_, void *user_)
     values_[4] = &reached;
     values_[5] = &unused;
     values_[6] = &n_;
+    if (ferry_call_is_checked(call_)) {
+        mylib_relax_checked_range_(call_, values_, 0, n_);
+        return FERRY_OK;
+    }
     if (n_ > 16384)
         return ferry_call_parallel(call_, n_, 16384, mylib_relax_part_, values_);
     mylib_relax_run(values_);
