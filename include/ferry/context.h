@@ -60,9 +60,10 @@ typedef void ferry_trace_callback(const ferry_trace *trace, void *user);
  * documented range are clamped to it. Strings are copied.
  */
 typedef struct ferry_context_options {
-    const char *devices;     /**< devices to open, such as "host", "emulated:2", "cuda",
-                                  "cuda:0,cuda:1" or "cuda:all". NULL: those of the environment
-                                  variable FERRY_DEVICE, or if it is not set, the best device */
+    const char *devices;     /**< devices to open, such as "host", "emulated:2" (two of them),
+                                  "cuda", "cuda:0,cuda:1" (by their numbers) or "opencl:all". NULL:
+                                  those of the environment variable FERRY_DEVICE, or if it is not
+                                  set, the best device */
     ferry_log_callback *log; /**< receives log messages; NULL: only a checked run (FERRY_DEBUG)
                                   writes errors and warnings, to stderr */
     void *log_user;
@@ -132,7 +133,7 @@ typedef enum ferry_language {
 
 /** Properties of a place. The context owns the strings. */
 typedef struct ferry_place_info {
-    const char *kind;        /**< "host", "emulated", "cuda" or "opencl" */
+    const char *kind;        /**< "host", "emulated", "cuda", "hip" or "opencl" */
     const char *name;        /**< name of the device, such as "NVIDIA H200" */
     int native;              /**< number of the device in its driver; 0 for the host */
     bool coherent;           /**< true: the device uses the host's memory, so nothing is copied */

@@ -26,8 +26,8 @@ FERRY_BEGIN_DECLS
  * Each function blocks until its bytes have arrived, and has a twin whose name ends in `_async`.
  * The twin checks its arguments and returns; a worker thread makes the copy, and calls keep_going.
  * Later scopes, launches and copies that need the bytes wait for the copy.
- * - Work that the program queues directly on a native stream does not wait. The program must wait
- *   for the event first.
+ * - Work that the program queues directly on a native stream does not wait, even on that of
+ *   options->stream. The program calls ferry_stream_wait_event() first.
  * - When the call has returned, the caller may reuse the regions, the paths, the values and the
  *   options.
  * - Until the event completes, the caller must not change source memory, must not use target
@@ -38,6 +38,7 @@ FERRY_BEGIN_DECLS
  *   logged. Waiting for options->stream does not wait for the copy.
  * - `event` may be NULL. If such a copy fails, the bytes of target buffers are lost, as those of a
  *   launch that fails: the next call that reads them returns the failure, which is also logged.
+ *   ferry_buffer_wait_idle() on a buffer of the copy returns when the copy has ended.
  * - FERRY_CONVERT_CHECK needs the function that blocks.
  *
  * Files hold raw elements in the machine's byte order, without a header. A call fails with

@@ -150,7 +150,8 @@ typedef ferry_status ferry_host_function(const ferry_call *call, void *user);
 /**
  * Returns the address of the array that argument `index` passes, and sets `*out_count`, which may
  * be NULL, to its number of elements.
- * @return NULL when the argument is a value, or when the element type differs.
+ * @return NULL when the array is empty, when the argument is a value, or when the element type
+ *         differs.
  */
 FERRY_API void *ferry_call_array(const ferry_call *call, const ferry_element *element, size_t index,
                                  size_t *out_count);
@@ -201,9 +202,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_call_parallel(const ferry_call *cal
                                                            void *user);
 
 /**
- * Kind of a kernel's code: a language, or the result of a compiler. Devices of CUDA and
- * of OpenCL run code; other kinds are checked and otherwise ignored. The meaning of a value never
- * changes.
+ * Kind of a kernel's code: a language, or the result of a compiler. A device runs code of its
+ * language; codes of other kinds are not compiled. The meaning of a value never changes.
  */
 typedef enum ferry_code_kind {
     FERRY_CODE_CUDA = 1,         /**< CUDA C++ text, which Ferry compiles with NVRTC (CUDA's
@@ -247,8 +247,10 @@ typedef struct ferry_kernel_code {
  * and the code of `host_function` must stay valid until all launches of the kernel are done.
  */
 typedef struct ferry_kernel_source {
-    const char *name;               /**< name of the kernel's function; in CUDA source an `extern
-                                         "C" __global__` function */
+    const char *name;               /**< name of the kernel's function: in CUDA and HIP source an
+                                         `extern "C" __global__` function, and in OpenCL C a
+                                         `__kernel` function, whose arrays are `__global` pointers
+                                         and whose size_t parameters have the type `ferry_size` */
     const ferry_kernel_code *codes; /**< code for devices, in any order; at most one of each text */
     size_t code_count;
     ferry_host_function *host_function; /**< or NULL */
@@ -259,13 +261,15 @@ typedef struct ferry_kernel_source {
 } ferry_kernel_source;
 
 /**
- * Creates a kernel. The caller owns `*out`. If the context has a CUDA device, and no image for it,
- * the call compiles the CUDA source of `source`, and blocks until that is done.
+ * Creates a kernel. The caller owns `*out`. If a device of the context runs source of `source`, the
+ * call compiles it, and blocks until that is done.
  *
- * A CUDA device runs the first CUDA image whose target suits it and which the driver accepts, or
- * else the CUDA source. A device that runs none of the code runs the host function if it can, see
- * FERRY_CAN_RUN_HOST_FUNCTION; otherwise launches on it fail. "Kernels" in docs/concepts.md says
- * which target suits, what Ferry declares before the source, and how it caches code.
+ * A CUDA or HIP device runs the first image whose target suits it and which the driver accepts, or
+ * else source; a HIP device takes CUDA source where there is no HIP source. An OpenCL device takes
+ * a binary, SPIR-V or OpenCL C source, in this order. A device that runs none of the code runs the
+ * host function if it can, see FERRY_CAN_RUN_HOST_FUNCTION; otherwise launches on it fail.
+ * "Kernels" in docs/concepts.md says which target suits, what Ferry declares before the source, and
+ * how it caches code.
  *
  * The parameters of the code must have the number and sizes of `parameters`. Drivers before CUDA
  * 12.4 do not report them: a launch of code that differs is then undefined.

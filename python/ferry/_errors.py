@@ -40,9 +40,9 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r": (\d+) scopes are open; ", r": \1 accesses are open; "),
     (r"\(\d+ scopes?\)", lambda found: found[0].replace("scope", "access")),
     (r": a scope is open$", ": an access is open"),
-    (r": (argument \d+(?: \(\"\w+\"\))?) is an empty handle$", r": \1 is a closed array"),
+    (r": (argument \d+(?: \"\w+\")?): it is an empty handle$", r": \1: it is a closed array"),
     (_FRAMES + "(?=held by )", ", "),
-    (r"(launch kernel \"[^\"]*\": argument \d+ is .*); pass the buffer$", r"\1; pass the array"),
+    (r"(launch kernel \"[^\"]*\": argument \d+(?: \"\w+\")?: it is .*); pass the buffer$", r"\1; pass the array"),
 )]
 _TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer", "the callback has", "+0x")
 

@@ -17,7 +17,8 @@
 
 /* Checks a handle, its element type, a range, and whether the call may make `access` through the
  * handle. If `element` is NULL, any type is accepted. Calls that only move copies of the bytes pass
- * FERRY_READ. `what` is the beginning of the error message. */
+ * FERRY_READ. `what` is the beginning of the error message. A caller that passes NULL puts it there
+ * itself, and has checked that a callback may make the call. */
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
                                  ferry_access access, size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
@@ -26,8 +27,6 @@ ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,
                                   ferry_access access, size_t offset, size_t count,
                                   const char *what);
-/* Fails because the handle is read-only. */
-ferry_status ferryi_buffer_refuse_write(const ferry_buffer *buffer, const char *what);
 /* Returns whether nothing may be written through the handle: it is a read-only view or a view of
  * one, or its buffer wraps read-only memory. */
 static inline bool

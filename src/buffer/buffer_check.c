@@ -5,45 +5,54 @@
 
 /* Checks of a handle, and of what a call wants of it. */
 
-ferry_status
-ferryi_buffer_refuse_write(const ferry_buffer *buffer, const char *what)
+/* Does what ferryi_buffer_refuse() does, but the message does not name the call. */
+static ferry_status
+refuse(const ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset,
+       size_t count)
 {
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                       "%s: this handle of buffer \"%s\" is read-only%s", what,
-                       ferryi_store_name(buffer->store),
-                       buffer->store->read_only ? ", because it wraps read-only memory" : "");
+    if (!buffer)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "the buffer is empty or NULL");
+    if (buffer->identity == FERRYI_BUFFER_FREED)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "the buffer was destroyed; FERRY_DEBUG=1 keeps its name");
+    if (buffer->identity == FERRYI_BUFFER_GONE)
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "buffer \"%s\" was destroyed",
+                           ferryi_store_name(buffer->store));
+    if (element && element->identity != buffer->identity)
+        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "buffer \"%s\" holds %s, not %s%s",
+                           ferryi_store_name(buffer->store), buffer->element->name,
+                           element->name ? element->name : "an unnamed element",
+                           ferryi_element_namesake(buffer->element, element));
+    if (access != FERRY_READ && ferryi_buffer_is_read_only(buffer))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "this handle of buffer \"%s\" is read-only%s",
+                           ferryi_store_name(buffer->store),
+                           buffer->store->read_only ? ", because it wraps read-only memory" : "");
+    /* What a caller computed as less than 0 is shown so, and not as a huge number. */
+    if (count == FERRY_REST)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
+                           "offset %td is past the end of buffer \"%s\" with %zu elements",
+                           (ptrdiff_t)offset, ferryi_store_name(buffer->store),
+                           ferryi_buffer_count(buffer));
+    return ferryi_fail(
+        FERRY_ERROR_OUT_OF_RANGE,
+        "%td elements at offset %td reach past the end of buffer \"%s\" with %zu elements",
+        (ptrdiff_t)count, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
+        ferryi_buffer_count(buffer));
+}
+
+/* Puts the call in front of the message, unless its caller does. */
+static ferry_status
+name_call(ferry_status status, const char *what)
+{
+    return what ? ferryi_fail_in(status, "%s", what) : status;
 }
 
 ferry_status
 ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element, ferry_access access,
                      size_t offset, size_t count, const char *what)
 {
-    if (!buffer)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: the buffer is empty or NULL", what);
-    if (buffer->identity == FERRYI_BUFFER_FREED)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
-                           "%s: the buffer was destroyed; FERRY_DEBUG=1 keeps its name", what);
-    if (buffer->identity == FERRYI_BUFFER_GONE)
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: buffer \"%s\" was destroyed", what,
-                           ferryi_store_name(buffer->store));
-    if (element && element->identity != buffer->identity)
-        return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "%s: buffer \"%s\" holds %s, not %s%s", what,
-                           ferryi_store_name(buffer->store), buffer->element->name,
-                           element->name ? element->name : "an unnamed element",
-                           ferryi_element_namesake(buffer->element, element));
-    if (access != FERRY_READ && ferryi_buffer_is_read_only(buffer))
-        return ferryi_buffer_refuse_write(buffer, what);
-    /* What a caller computed as less than 0 is shown so, and not as a huge number. */
-    if (count == FERRY_REST)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_RANGE,
-                           "%s: offset %td is past the end of buffer \"%s\" with %zu elements",
-                           what, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
-                           ferryi_buffer_count(buffer));
-    return ferryi_fail(
-        FERRY_ERROR_OUT_OF_RANGE,
-        "%s: %td elements at offset %td reach past the end of buffer \"%s\" with %zu elements",
-        what, (ptrdiff_t)count, (ptrdiff_t)offset, ferryi_store_name(buffer->store),
-        ferryi_buffer_count(buffer));
+    return name_call(refuse(buffer, element, access, offset, count), what);
 }
 
 static bool
@@ -61,8 +70,9 @@ ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element, fe
         !ferryi_buffer_range(buffer, offset, count, out))
         return ferryi_buffer_refuse(buffer, element, access, offset, count, what);
     if (ferryi_store_is_dead(buffer->store))
-        return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s: the context of buffer \"%s\" %s", what,
-                           ferryi_store_name(buffer->store),
-                           ferryi_shell_why_closed(buffer->store->context));
-    return ferryi_callback_check(what);
+        return name_call(ferryi_fail(FERRY_ERROR_INVALID_STATE, "the context of buffer \"%s\" %s",
+                                     ferryi_store_name(buffer->store),
+                                     ferryi_shell_why_closed(buffer->store->context)),
+                         what);
+    return what ? ferryi_callback_check(what) : FERRY_OK;
 }

@@ -117,7 +117,7 @@ mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_tim
 {
     bool discards = change == FERRYI_CHANGE_DISCARD;
     struct ferryi_access claim = ferryi_access_of(store, range, FERRY_OVERWRITE, FERRYI_PLACE_NONE,
-                                                  discards ? "discard" : "mark");
+                                                  discards ? "discard" : "mark_dirty");
     ferry_status status = ferryi_access_open(&claim, 1);
     if (status != FERRY_OK)
         return status;
@@ -141,10 +141,11 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
     do {
         struct ferryi_range range;
         ferryi_timeline *timeline = NULL;
-        status = ferryi_place_check(buffer, FERRY_UPDATE, offset, count, place, "mark", &range);
+        status =
+            ferryi_place_check(buffer, FERRY_UPDATE, offset, count, place, "mark_dirty", &range);
         if (status == FERRY_OK && written_on)
-            status =
-                ferryi_stream_find_timeline(buffer->store->context, written_on, "mark", &timeline);
+            status = ferryi_stream_find_timeline(buffer->store->context, written_on, "mark_dirty",
+                                                 &timeline);
         if (status == FERRY_OK && timeline && timeline->place != place)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "mark a copy at place %d as written on a stream of place %d",

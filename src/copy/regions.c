@@ -373,8 +373,9 @@ set_policy(const ferry_copy_options *options, ferry_convert_policy policy, ferry
                            "%s: a conversion needs a policy, and FERRY_CONVERT_NONE is none", what);
     if (out->convert && out->convert != policy)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "%s: the policy is %d, but options.convert is %d", what, (int)policy,
-                           (int)out->convert);
+                           "%s: the policy is %d, but options.convert is %d; leave that "
+                           "FERRY_CONVERT_NONE",
+                           what, (int)policy, (int)out->convert);
     out->convert = policy;
     return FERRY_OK;
 }

@@ -28,7 +28,7 @@ try_memory(ferry_buffer *buffer, const ferry_element *element, size_t offset, si
            const void *memory, const ferry_copy_options *options, struct ferryi_caller caller,
            bool from)
 {
-    const char *what = from ? "copy from memory" : "copy to memory";
+    const char *what = from ? "copy_from" : "copy_to";
     struct ferryi_range range;
     struct ferryi_copy_call call = {.options = options};
     int place;
@@ -110,19 +110,19 @@ check_pair(ferry_buffer *target, const ferry_element *element, size_t target_off
            struct ferryi_range *from)
 {
     FERRYI_OR_RETURN(
-        check_range(source, element, FERRY_READ, source_offset, count, "", "copy a buffer", from));
+        check_range(source, element, FERRY_READ, source_offset, count, "", "copy", from));
     struct ferryi_range now;
     bool is_rest = count == FERRY_REST;
     if (is_rest)
         count = (from->end - from->begin) / source->element_bytes;
-    ferry_status status = check_range(target, source->element, FERRY_OVERWRITE, target_offset,
-                                      count, "", "copy a buffer", to);
+    ferry_status status =
+        check_range(target, source->element, FERRY_OVERWRITE, target_offset, count, "", "copy", to);
     if (status == FERRY_ERROR_OUT_OF_RANGE && is_rest &&
         (!ferryi_buffer_range(source, source_offset, FERRY_REST, &now) || now.end != from->end))
         status = ferryi_fail_resized(); /* by another thread, after the check of the source */
     if (status == FERRY_OK && target->store->context != source->store->context)
         status = ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
-                             "copy a buffer: the buffers belong to different contexts");
+                             "copy: the buffers belong to different contexts");
     return status;
 }
 
@@ -136,7 +136,7 @@ try_buffer(ferry_buffer *target, const ferry_element *element, size_t target_off
     int place;
     FERRYI_OR_RETURN(
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from));
-    FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy a buffer", &place));
+    FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy", &place));
     if (to.begin == to.end)
         return ferryi_async_finished(target->store->context, caller);
     if (ferryi_caller_never_waits(caller)) {

@@ -45,10 +45,10 @@ sync_to(ferry_buffer *buffer, size_t offset, size_t count, int place,
     ferry_status status;
     do {
         struct ferryi_range range;
-        status = ferryi_place_check(buffer, FERRY_READ, offset, count, place, "sync", &range);
+        status = ferryi_place_check(buffer, FERRY_READ, offset, count, place, "sync_to", &range);
         if (status == FERRY_OK && options && options->convert)
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                                 "sync: it converts nothing, but options.convert is %d",
+                                 "sync_to: it converts nothing, but options.convert is %d",
                                  (int)options->convert);
         if (status != FERRY_OK)
             return status;

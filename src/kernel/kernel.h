@@ -94,6 +94,11 @@ ferry_status ferryi_kernel_make_text(const ferry_kernel_code *source,
 
 /* -- signature.c ------------------------------------------------------------------------------- */
 
+/* Writes what follows the number of a parameter in a message: a space and its name in quotes, or
+ * nothing if it has no name. A long name is truncated. */
+enum { FERRYI_PARAMETER_NAME_BYTES = 80 };
+void ferryi_parameter_name(const ferry_parameter *parameter, char out[FERRYI_PARAMETER_NAME_BYTES]);
+
 /*
  * Compares the declared parameters of a kernel with those of its loaded code, because a launch
  * reads as many arguments as the code has parameters. Accepts the code if the driver does not

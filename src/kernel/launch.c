@@ -22,28 +22,27 @@ element_name(const ferry_element *element)
 }
 
 static ferry_status
-wrong_type(const ferry_kernel *kernel, size_t i, const ferry_argument *argument)
+wrong_type(const ferry_argument *argument, const ferry_parameter *parameter)
 {
-    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "argument %zu is %s, but the parameter is %s%s", i,
-                       element_name(argument->element), element_name(kernel->parameters[i].element),
-                       ferryi_element_namesake(argument->element, kernel->parameters[i].element));
+    return ferryi_fail(FERRY_ERROR_WRONG_TYPE, "it is %s, but the parameter is %s%s",
+                       element_name(argument->element), element_name(parameter->element),
+                       ferryi_element_namesake(argument->element, parameter->element));
 }
 
 /* Used with debug checks: fails if the value of a kernel argument is a pointer that the program got
  * from a scope at the host. Called only if the device of the launch cannot access the host's
  * memory. */
 static ferry_status
-refuse_host_address(size_t i, const ferry_argument *argument)
+refuse_host_address(const ferry_argument *argument)
 {
     char name[64];
     void *value;
     memcpy(&value, argument->value.bytes, sizeof(value));
     if (!ferryi_guard_pages_name(value, name, sizeof(name)))
         return FERRY_OK;
-    return ferryi_fail(
-        FERRY_ERROR_INVALID_ARGUMENT,
-        "argument %zu is %p, an address of buffer \"%s\" on the host; pass the buffer", i, value,
-        name);
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "it is %p, an address of buffer \"%s\" on the host; pass the buffer", value,
+                       name);
 }
 
 static ferry_status
@@ -54,32 +53,22 @@ check_value(const struct ferryi_launch_request *plan, size_t i)
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (!argument->is_value)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "argument %zu is a buffer, but the parameter is a value", i);
+                           "it is a buffer, but the parameter is a value");
     if (argument->bytes == 0 || !ferryi_is_power_of_two(argument->align) ||
         (argument->bytes > FERRY_VALUE_BYTES && !argument->pointer))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "argument %zu is a value of %zu bytes, aligned to %zu%s", i,
-                           argument->bytes, argument->align,
-                           argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
+                           "it is a value of %zu bytes, aligned to %zu%s", argument->bytes,
+                           argument->align, argument->bytes > FERRY_VALUE_BYTES ? ", at NULL" : "");
     if (kernel->context->debug && !(kernel->context->coherent >> plan->timeline->place & 1) &&
         argument->bytes == sizeof(void *)) {
-        FERRYI_OR_RETURN(refuse_host_address(i, argument));
+        FERRYI_OR_RETURN(refuse_host_address(argument));
     }
     if (!parameter->element)
         return FERRY_OK;
     if (!ferryi_same_element(parameter->element, argument->element) ||
         argument->bytes != parameter->element->bytes)
-        return wrong_type(kernel, i, argument);
+        return wrong_type(argument, parameter);
     return FERRY_OK;
-}
-
-static ferry_status
-empty_handle(const ferry_parameter *parameter, size_t i)
-{
-    if (!parameter->name)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "argument %zu is an empty handle", i);
-    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "argument %zu (\"%s\") is an empty handle", i,
-                       parameter->name);
 }
 
 static ferry_status
@@ -87,15 +76,14 @@ check_result(const struct ferryi_launch_request *plan, size_t i)
 {
     const ferry_parameter *parameter = &plan->kernel->parameters[i];
     if (!ferryi_same_element(parameter->element, plan->arguments[i].element))
-        return wrong_type(plan->kernel, i, &plan->arguments[i]);
+        return wrong_type(&plan->arguments[i], parameter);
     if (parameter->access == FERRY_READ)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "argument %zu is memory for a result, but the kernel only reads it", i);
+                           "it is memory for a result, but the kernel only reads it");
     if (!ferryi_launch_is_here(plan))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "argument %zu is memory for a result, which only a host function on "
-                           "this thread can write; pass a buffer",
-                           i);
+                           "it is memory for a result, which only a host function on this thread "
+                           "can write; pass a buffer");
     return FERRY_OK;
 }
 
@@ -107,24 +95,20 @@ check_array(struct ferryi_launch_request *plan, size_t i)
     const ferry_parameter *parameter = &kernel->parameters[i];
     if (argument->is_value)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "argument %zu is a value, but the parameter is an array of %s", i,
+                           "it is a value, but the parameter is an array of %s",
                            element_name(parameter->element));
     if (!argument->buffer && argument->pointer)
         return check_result(plan, i);
     if (!argument->buffer || !argument->element)
-        return empty_handle(parameter, i);
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "it is an empty handle");
     if (!ferryi_same_element(parameter->element, argument->element))
-        return wrong_type(kernel, i, argument);
+        return wrong_type(argument, parameter);
     struct ferryi_range range;
-    ferry_status status =
-        ferryi_buffer_check(argument->buffer, parameter->element, parameter->access,
-                            argument->offset, argument->count, "launch", &range);
-    if (status != FERRY_OK)
-        return ferryi_fail_in(status, "argument %zu", i);
+    FERRYI_OR_RETURN(ferryi_buffer_check(argument->buffer, parameter->element, parameter->access,
+                                         argument->offset, argument->count, NULL, &range));
     ferryi_store *store = argument->buffer->store;
     if (store->context != kernel->context)
-        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
-                           "argument %zu, buffer \"%s\", belongs to another context", i,
+        return ferryi_fail(FERRY_ERROR_WRONG_CONTEXT, "buffer \"%s\" belongs to another context",
                            ferryi_store_name(store));
     if (range.begin == range.end)
         return FERRY_OK;
@@ -149,7 +133,12 @@ check_arguments(struct ferryi_launch_request *plan)
     for (size_t i = 0; i < plan->count; i++) {
         plan->index[i] = SIZE_MAX;
         bool is_array = plan->kernel->parameters[i].access != 0;
-        FERRYI_OR_RETURN(is_array ? check_array(plan, i) : check_value(plan, i));
+        ferry_status status = is_array ? check_array(plan, i) : check_value(plan, i);
+        if (status != FERRY_OK) {
+            char name[FERRYI_PARAMETER_NAME_BYTES];
+            ferryi_parameter_name(&plan->kernel->parameters[i], name);
+            return ferryi_fail_in(status, "argument %zu%s", i, name);
+        }
     }
     return FERRY_OK;
 }

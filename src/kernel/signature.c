@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "src/kernel/kernel.h"
@@ -26,24 +27,34 @@ describe(const ferry_parameter *parameter, const char **out_element)
     return parameter->access != 0 ? "an array of " : "";
 }
 
+void
+ferryi_parameter_name(const ferry_parameter *parameter, char out[FERRYI_PARAMETER_NAME_BYTES])
+{
+    out[0] = 0;
+    if (parameter->name)
+        snprintf(out, FERRYI_PARAMETER_NAME_BYTES, " \"%s\"", parameter->name);
+}
+
 /* Compares the `declared` parameters of a kernel with the `count` parameters of its code, of which
  * the caller asks for at most one more than are declared. Accepts a size of 0, which is unknown. */
 static ferry_status
 compare(const ferry_parameter *parameters, size_t declared, const size_t *bytes, size_t count)
 {
     const char *element;
+    char name[FERRYI_PARAMETER_NAME_BYTES];
     for (size_t i = 0; i < declared; i++) {
         const char *form = describe(&parameters[i], &element);
         size_t expected = bytes_of(&parameters[i]);
+        ferryi_parameter_name(&parameters[i], name);
         if (i == count)
             return ferryi_fail(
                 FERRY_ERROR_INVALID_ARGUMENT,
-                "parameter %zu, %s%s, is not in the code, which takes %zu; %zu are declared", i,
-                form, element, count, declared);
+                "parameter %zu%s, %s%s, is not in the code, which takes %zu; %zu are declared", i,
+                name, form, element, count, declared);
         if (expected != 0 && bytes[i] != 0 && bytes[i] != expected)
             return ferryi_fail(FERRY_ERROR_WRONG_TYPE,
-                               "parameter %zu is %s%s, %zu bytes, but the code takes %zu bytes", i,
-                               form, element, expected, bytes[i]);
+                               "parameter %zu%s is %s%s, %zu bytes, but the code takes %zu bytes",
+                               i, name, form, element, expected, bytes[i]);
     }
     if (count > declared)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,

@@ -346,8 +346,9 @@ ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream, const 
     FERRYI_OR_RETURN(ferryi_shell_check_alive(context, what));
     if (!stream && context->place_count != 1)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "%s: a stream is needed in a context with %d devices", what,
-                           context->place_count);
+                           "%s: a stream is needed in a context with %d devices, such as that of "
+                           "ferry_context_stream()",
+                           what, context->place_count);
     if (!stream)
         stream = context->defaults[1];
     if (stream->context != context)

@@ -3,6 +3,7 @@
  * not lost: the target buffer has lost its bytes, and the next call that reads them returns the
  * failure. */
 #include <string.h>
+#include <time.h>
 
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"
@@ -166,6 +167,42 @@ test_a_failure_loses_no_gap(void **state)
     world_close(w, 1);
 }
 
+/* For keep_going: slow enough that a call that does not wait is seen. */
+static bool
+linger(size_t done, size_t total, void *user)
+{
+    (void)done;
+    (void)total;
+    (void)user;
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    return true;
+}
+
+/* ferry_buffer_wait_idle() says when the program may use its memory again. */
+static void
+test_waiting_for_a_buffer(void **state)
+{
+    (void)state;
+    struct world *w = world_open();
+    for (int place = 0; place <= 1; place++) {
+        const ferry_copy_options options = {
+            .stream = place ? w->f.stream : NULL, .chunk_bytes = 65536, .keep_going = linger};
+        int32_t *copied = calloc(COUNT, sizeof(*copied));
+        assert_non_null(copied);
+        for (int i = 0; i < COUNT; i++)
+            w->memory[i] = i + 7;
+        OK(ferry_buffer_copy_from_async(w->target, INT, 0, COUNT, w->memory, &options, NULL));
+        OK(ferry_buffer_wait_idle(w->target, place));
+        memset(w->memory, 0, COUNT * sizeof(*w->memory));
+        OK(ferry_buffer_copy_to_async(w->target, INT, 0, COUNT, copied, &options, NULL));
+        OK(ferry_buffer_wait_idle(w->target, 0));
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(copied[i], i + 7);
+        free(copied);
+    }
+    world_close(w, 0);
+}
+
 /* What has no target buffer is only logged. */
 static void
 test_failures_without_a_target_are_logged(void **state)
@@ -205,6 +242,7 @@ main(void)
         cmocka_unit_test(test_later_uses_wait),
         cmocka_unit_test(test_failures_lose_the_target),
         cmocka_unit_test(test_a_failure_loses_no_gap),
+        cmocka_unit_test(test_waiting_for_a_buffer),
         cmocka_unit_test(test_failures_without_a_target_are_logged),
         cmocka_unit_test(test_refusals_lose_nothing),
     };

@@ -181,7 +181,7 @@ test_reductions(ferry_context *context, const mylib_several *kernels)
     EXPECT(strstr(ferry_last_error(), "\"mylib_dot") != NULL);
     EXPECT(mylib_dot_into(kernels, stream, x, x, (ferry_double_buffer){NULL}) ==
            FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT(strstr(ferry_last_error(), "(\"out\") is an empty") != NULL);
+    EXPECT(strstr(ferry_last_error(), "\"out\": it is an empty") != NULL);
     EXPECT(mylib_dot(kernels, stream, x, out, &sum) == FERRY_ERROR_OUT_OF_RANGE);
     ferry_double_destroy(&empty);
     ferry_double_destroy(&out);

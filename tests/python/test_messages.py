@@ -172,8 +172,8 @@ def test_words_of_the_library():
         "evict buffer \"a\": 1 lease keeps its memory; destroy the lease first": "`del`",
         "export a lease as a DLPack tensor: the lease is closed": "the access has ended",
         "measure: `begin` was recorded without FERRY_EVENT_TIMED": "timed=True",
-        "launch kernel \"k\": argument 1 is an empty handle": "closed array",
-        "launch kernel \"k\": argument 1 (\"out\") is an empty handle": "(\"out\") is a closed array",
+        "launch kernel \"k\": argument 1: it is an empty handle": "closed array",
+        "launch kernel \"k\": argument 1 \"out\": it is an empty handle": "\"out\": it is a closed array",
     }
     for text, expected in samples.items():
         said = errors.in_python(text)

@@ -499,6 +499,36 @@ test_wrong_arguments_move_nothing(void **state)
 }
 
 static void
+test_messages_name_the_parameter(void **state)
+{
+    (void)state;
+    static const ferry_parameter named[] = {
+        {.element = &float_element, .access = FERRY_UPDATE, .name = "x"},
+        {.element = &float_element, .name = "factor"}};
+    ferry_context *context = open_context("emulated");
+    ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, named, 2);
+    ferry_buffer *a = make_buffer(context, values, COUNT), *view;
+    OK(ferry_buffer_view_read_only(a, &float_element, 0, FERRY_REST, &view));
+    const float two = 2;
+    ferry_argument value = ferry_element_value(&float_element, &two);
+    refuse(scale, FERRY_ERROR_INVALID_ARGUMENT,
+           "launch kernel \"scale\": argument 0 \"x\": this handle of buffer",
+           (ferry_argument[]){whole(view), value}, 2);
+    refuse(scale, FERRY_ERROR_OUT_OF_RANGE,
+           "launch kernel \"scale\": argument 0 \"x\": 3 elements at offset",
+           (ferry_argument[]){ferry_buffer_argument(a, &float_element, COUNT - 2, 3), value}, 2);
+    refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0 \"x\": it is an empty handle",
+           (ferry_argument[]){whole(NULL), value}, 2);
+    refuse(scale, FERRY_ERROR_WRONG_TYPE,
+           "argument 1 \"factor\": it is size, but the parameter is float",
+           (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
+    ferry_buffer_destroy(&view);
+    ferry_buffer_destroy(&a);
+    ferry_kernel_destroy(&scale);
+    ferry_context_destroy(&context);
+}
+
+static void
 test_open_scopes_refuse_a_launch(void **state)
 {
     (void)state;
@@ -1491,6 +1521,7 @@ main(void)
         cmocka_unit_test(test_empty_arrays_and_signatures),
         cmocka_unit_test(test_many_arguments),
         cmocka_unit_test(test_wrong_arguments_move_nothing),
+        cmocka_unit_test(test_messages_name_the_parameter),
         cmocka_unit_test(test_open_scopes_refuse_a_launch),
         cmocka_unit_test(test_a_kernel_needs_a_body),
         cmocka_unit_test(test_grids_with_clusters_and_flags_are_refused),

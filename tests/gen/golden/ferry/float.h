@@ -933,8 +933,8 @@ ferry_float_value(float value)
 
 /**
  * Returns the array that argument `index` of the launch passes, for use in a host function. Sets
- * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the argument
- * is not an array of float.
+ * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the array is
+ * empty, or if the argument is not an array of float.
  */
 FERRY_INLINE float *
 ferry_float_call_array(const ferry_call *call, size_t index, size_t *out_count)

@@ -1169,8 +1169,8 @@ mylib_cell_value(const struct mylib_cell *value)
 
 /**
  * Returns the array that argument `index` of the launch passes, for use in a host function. Sets
- * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the argument
- * is not an array of struct mylib_cell.
+ * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the array is
+ * empty, or if the argument is not an array of struct mylib_cell.
  */
 FERRY_INLINE struct mylib_cell *
 mylib_cell_call_array(const ferry_call *call, size_t index, size_t *out_count)

@@ -967,8 +967,8 @@ mylib_vec3_value(struct mylib_vec3 value)
 
 /**
  * Returns the array that argument `index` of the launch passes, for use in a host function. Sets
- * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the argument
- * is not an array of struct mylib_vec3.
+ * `*out_count` to its number of elements, unless `out_count` is NULL. Returns NULL if the array is
+ * empty, or if the argument is not an array of struct mylib_vec3.
  */
 FERRY_INLINE struct mylib_vec3 *
 mylib_vec3_call_array(const ferry_call *call, size_t index, size_t *out_count)
