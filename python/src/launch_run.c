@@ -76,6 +76,22 @@ run_reduction(struct launcher_object *self, struct ferrypy_launch *launch)
     return status;
 }
 
+/* Launches a map with results whose host function runs before the launch returns: it needs no
+ * scratch memory. */
+static ferry_status
+launch_fused_here(struct launcher_object *self, struct ferrypy_launch *launch, size_t results)
+{
+    uint64_t scratch = 0;
+
+    launch->arguments[self->slot_count] =
+        ferry_result_argument(ferry_element_scalar(FERRY_KIND_UINT, 64), &scratch);
+    for (size_t i = 0; !launch->out && i < results; i++)
+        launch->arguments[self->slot_count + 1 + i] =
+            ferry_result_argument(launch->variant->results[i], &launch->words[i]);
+    return ferry_kernel_launch(launch->variant->first->kernel, ferry_grid_for(1, 1), launch->stream,
+                               launch->arguments, launch->argument_count);
+}
+
 /* Launches a map with results, whose arguments are there. */
 static ferry_status
 launch_fused(struct launcher_object *self, struct ferrypy_launch *launch, size_t results)
@@ -104,6 +120,8 @@ run_fused(struct launcher_object *self, struct ferrypy_launch *launch)
     ferry_buffer *together = NULL, *views[FERRYPY_ARGUMENTS_MAX] = {NULL};
     ferry_status status;
 
+    if (ferry_kernel_runs_here(launch->variant->first->kernel, launch->stream))
+        return launch_fused_here(self, launch, results);
     if (launch->out)
         return launch_fused(self, launch, results);
     /* All results cross in one copy. */

@@ -699,3 +699,16 @@ def test_checked_runs_report_indices():
                               env={**os.environ, "FERRY_DEBUG": checked})
         assert done.returncode == 0, done.stderr
         assert ('it used index 3 of argument 0 "table", which has 3 elements' in done.stdout) == (checked == "1"), done.stdout
+
+
+def test_results_in_place(tmp_path):
+    """On the host device the results of a launch need no memory of a pool."""
+    log = os.fspath(tmp_path / "run")
+    context = ferry.Context("host", allocation_log=log)
+    x = ferry.zeros(1000, "f8", context=context)
+    step = ferry.elementwise("update f8 x", "x[i] += 1;", results={"all": ("sum", "f8", "x[i]"), "most": ("max", "f8", "x[i]")}, context=context)
+    step(x)
+    before = sum(path.stat().st_size for path in tmp_path.iterdir())
+    for k in range(2, 1000):
+        assert step(x) == {"all": 1000.0 * k, "most": float(k)}
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == before
