@@ -10,6 +10,9 @@
 /* Maximum of one system call. */
 #define CALL_LIMIT ((size_t)1 << 30)
 
+/* Number of zeros that one call writes. */
+#define ZEROS ((size_t)64 << 10)
+
 /* -- opening ----------------------------------------------------------------------------------- */
 
 static const char *
@@ -267,4 +270,18 @@ ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source,
 {
     return transfer_all(file, FERRYI_FILE_WRITE, offset, (char *)(uintptr_t)source, bytes,
                         out_bytes);
+}
+
+ferry_status
+ferryi_file_write_zeros(struct ferryi_file *file, uint64_t offset, size_t bytes, size_t *out_bytes)
+{
+    static const char zeros[ZEROS];
+    ferry_status status = FERRY_OK;
+    for (*out_bytes = 0; status == FERRY_OK && *out_bytes < bytes;) {
+        size_t written;
+        status = ferryi_file_write(file, offset + *out_bytes, zeros,
+                                   ferryi_min_size(bytes - *out_bytes, ZEROS), &written);
+        *out_bytes += written;
+    }
+    return status;
 }

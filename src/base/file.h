@@ -65,5 +65,8 @@ ferry_status ferryi_file_read(struct ferryi_file *file, uint64_t offset, void *t
                               size_t *out_bytes);
 ferry_status ferryi_file_write(struct ferryi_file *file, uint64_t offset, const void *source,
                                size_t bytes, size_t *out_bytes);
+/* Writes `bytes` zeros in the same way. */
+ferry_status ferryi_file_write_zeros(struct ferryi_file *file, uint64_t offset, size_t bytes,
+                                     size_t *out_bytes);
 
 #endif

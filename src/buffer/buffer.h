@@ -120,8 +120,9 @@ ferry_status ferryi_place_check(ferry_buffer *buffer, ferry_access access, size_
                                 size_t count, int place, const char *what,
                                 struct ferryi_range *out);
 /* Sets `*out` to the timeline on which the engine copies bytes to and from a place. If the host
- * copies these bytes, sets `*out` to NULL. */
-ferry_status ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out);
+ * copies these bytes, sets `*out` to NULL. Messages name the call `reason`. */
+ferry_status ferryi_place_timeline(ferryi_store *store, int place, const char *reason,
+                                   ferryi_timeline **out);
 /* Waits until no queued work uses the host memory at `place`, because the program is about to
  * change it. Does nothing if `place` does not use the host's memory. */
 ferry_status ferryi_place_wait(ferryi_store *store, int place);

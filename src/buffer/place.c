@@ -48,12 +48,12 @@ check_whole(ferry_buffer *buffer, int place, const char *what)
 }
 
 ferry_status
-ferryi_place_timeline(ferryi_store *store, int place, ferryi_timeline **out)
+ferryi_place_timeline(ferryi_store *store, int place, const char *reason, ferryi_timeline **out)
 {
     *out = NULL;
     if (ferryi_store_same_memory(store, place, 0))
         return FERRY_OK;
-    return ferryi_store_timeline(store, place, place, "copy", out);
+    return ferryi_store_timeline(store, place, place, reason, out);
 }
 
 ferry_status

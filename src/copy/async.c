@@ -42,7 +42,7 @@ start(struct ferryi_async *async, size_t bytes, ferry_event **out)
     /* The event has two owners: the running call and the caller. */
     atomic_fetch_add(&event->references, 1);
     event->bytes = bytes;
-    event->is_hint = async->is_hint;
+    event->hint = async->hint;
     event->is_unseen = !out;
     async->event = event;
     async->job.run = run_job;
@@ -161,7 +161,7 @@ ferryi_async_copy(const struct ferryi_copy_call *call, ferry_event **out)
         job->call.value = memcpy(job->value, call->value, call->value_bytes);
     job->async = (struct ferryi_async){.job.way = way_of(call),
                                        .context = call->main.store->context,
-                                       .is_hint = call->is_hint,
+                                       .hint = call->is_hint ? call->main.reason : NULL,
                                        .claims = job->call.accesses,
                                        .claim_count = call->access_count,
                                        .run = run_copy_job,

@@ -16,8 +16,7 @@ struct ferryi_async {
     ferry_context *context;
     ferry_event *event; /* event->cancelled is set to cancel the call */
     ferryi_site site;   /* address of the call in the program; set only with debug checks */
-    bool is_hint;       /* whether the call is a prefetch, which does not fail if memory cannot be
-                           allocated */
+    const char *hint;   /* the name of the call if it is a hint; or NULL */
     struct ferryi_access *claims;
     size_t claim_count;
     ferry_status (*run)(

@@ -389,9 +389,10 @@ ferryi_copy_plan(struct ferryi_copy_call *call, ferryi_store *target, struct fer
     } else if (target && source) {
         plan_between(call, target, to, source, from);
     } else if (target) {
-        plan_write(call, target, to, of_file ? "load" : "copy_from");
+        plan_write(call, target, to, of_file ? ferryi_copy_file_reason(false) : "copy_from");
     } else {
-        add_lock(call, source, from, FERRY_READ, of_file ? "store" : "copy_to");
+        add_lock(call, source, from, FERRY_READ,
+                 of_file ? ferryi_copy_file_reason(true) : "copy_to");
         call->run = run_row;
     }
 }

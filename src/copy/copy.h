@@ -85,14 +85,21 @@ struct ferryi_copy_call {
     /* The longer call of which this call is one step. The options of the longer call apply. NULL if
      * there is none. */
     struct ferryi_whole_call *whole;
-    bool is_hint; /* whether the call is a prefetch, which does not fail if memory cannot be
-                     allocated */
+    bool is_hint; /* whether the call is a hint, such as a prefetch, which does not fail if memory
+                     cannot be allocated */
     ferry_status (*run)(struct ferryi_copy_call *call); /* runs the claimed call */
 };
 
 /* Returns the transfer job of a call. If the call is one step of a longer call, returns the job of
  * the longer call. */
 struct ferryi_transfer_job ferryi_copy_job(const struct ferryi_copy_call *call);
+
+/* Returns the name in traces and messages of a call between a buffer and a file. */
+static inline const char *
+ferryi_copy_file_reason(bool stores)
+{
+    return stores ? "store" : "load";
+}
 
 /*
  * The ferryi_copy_plan functions prepare a call. If `place` is -1, they choose a place where the

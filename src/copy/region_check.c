@@ -223,7 +223,7 @@ verb_of(const struct ferryi_region *region, const ferry_copy_side *other, ferry_
     if (region->converts)
         return "convert";
     if (other->path)
-        return access == FERRY_READ ? "store" : "load";
+        return ferryi_copy_file_reason(access == FERRY_READ);
     return what;
 }
 

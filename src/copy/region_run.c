@@ -135,7 +135,7 @@ close_file(const struct ferryi_region_list *list, const struct ferryi_region *re
         return FERRY_OK;
     size_t index = ferry_error_index();
     ferryi_fail_in(status, "%s %zu bytes at offset %llu, %zu of %zu bytes of which arrived",
-                   writes ? "store" : "load",
+                   ferryi_copy_file_reason(writes),
                    ferryi_region_rows(region) * ferryi_region_row_bytes(region, side),
                    (unsigned long long)side->file_offset, list->whole.job.done - before,
                    ferryi_region_bytes(region));
@@ -147,7 +147,7 @@ static ferry_status
 pass_file(struct ferryi_region_list *list, const struct ferryi_region *region)
 {
     struct ferryi_file file;
-    const struct ferryi_plan_options how = {.reason = region->target.path ? "store" : "load",
+    const struct ferryi_plan_options how = {.reason = ferryi_copy_file_reason(region->target.path),
                                             .host_side = {.file = &file,
                                                           .offset = file_side(region)->file_offset,
                                                           .stores = region->target.path}};

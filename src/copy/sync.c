@@ -112,7 +112,7 @@ prefetch(ferry_buffer *buffer, struct ferryi_range range, int place, ferryi_time
     /* The prefetch uses an internal stream, because the program might destroy its own stream before
      * a worker runs the prefetch. */
     if (status == FERRY_OK)
-        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);
+        status = ferryi_place_timeline(buffer->store, place, call.main.reason, &call.main.timeline);
     if (status == FERRY_OK && is_there(buffer->store, &call.main))
         return FERRY_OK;
     return status == FERRY_OK ? ferryi_async_copy(&call, NULL) : status; /* without an event */

@@ -50,7 +50,8 @@ by_sort_and_target(const void *a, const void *b)
     return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
 }
 
-/* Sorts the parts, so that parts with the same places and properties are adjacent. */
+/* Sorts the parts, so that parts with the same places and properties are adjacent. The order in
+ * which they were added is lost. */
 static void
 sort_parts(struct ferryi_move *move)
 {

@@ -9,7 +9,9 @@
  * that the transfers make, marks the bytes that have arrived as current, and counts them. The
  * caller has locked all ranges of the buffers.
  *
- * The parts of one move must be disjoint, and no part may read what another one writes.
+ * The parts of one move must be disjoint, and no part may read what another one writes. The move
+ * sorts them, so they are moved in any order: also those of a file, which is not written from its
+ * begin to its end.
  */
 
 #include "src/store/store.h"

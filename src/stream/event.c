@@ -124,11 +124,11 @@ log_unreported(const ferry_event *event)
         (event->status == FERRY_ERROR_CANCELLED && event->cancelled))
         return;
     const char *why = event->text ? event->text : ferry_status_name(event->status);
-    if (event->is_hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
-        ferryi_log(&event->context->log, FERRY_LOG_INFO,
-                   "prefetch a buffer: nothing was copied: %s", why);
-    else if (event->is_hint)
-        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "prefetch a buffer: %s", why);
+    if (event->hint && event->status == FERRY_ERROR_OUT_OF_MEMORY)
+        ferryi_log(&event->context->log, FERRY_LOG_INFO, "%s a buffer: nothing was copied: %s",
+                   event->hint, why);
+    else if (event->hint)
+        ferryi_log(&event->context->log, FERRY_LOG_ERROR, "%s a buffer: %s", event->hint, why);
     else
         ferryi_log(&event->context->log, FERRY_LOG_ERROR, "an asynchronous call failed, and %s: %s",
                    event->is_unseen ? "it has no event" : "its event was never queried", why);

@@ -23,9 +23,10 @@ struct ferry_event {
     atomic_size_t arrived; /* bytes that the job has copied so far */
     size_t bytes;
     atomic_bool heard; /* whether the failure was reported to a caller */
-    bool is_hint; /* whether the job is a prefetch; a prefetch that runs out of memory is logged as
-                     information, not as an error */
-    bool is_unseen; /* whether the program did not ask for the event */
+    const char *hint; /* the name of the job in messages if it is a hint, such as "prefetch"; a hint
+                         that runs out of memory is logged as information, not as an error. NULL:
+                         the job is no hint */
+    bool is_unseen;   /* whether the program did not ask for the event */
     ferry_status status;
     char *text; /* message of the failure */
     ferryi_sync_point point;

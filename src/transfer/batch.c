@@ -408,11 +408,6 @@ copy_on_host(struct ferryi_batch *batch)
     return status;
 }
 
-/* Maximum number of bytes that one call of ferryi_host_side_run() moves between host memory and a
- * file or another host memory. Such a call takes a few milliseconds, so a cancelled transfer stops
- * soon. Smaller calls would make direct reads from disks slow. */
-#define PASSED_AT_ONCE ((size_t)8 << 20)
-
 /* Returns the address, in the source of a piece, of the byte at the cursor. The cursor counts bytes
  * of the target. Returns NULL if the source is zeros. */
 static const void *
@@ -432,7 +427,7 @@ pass_on_host(struct ferryi_batch *batch)
     struct ferryi_run *run = batch->run;
     const size_t most = ferryi_run_is_watched(run) && !batch->host_side->file
                             ? run->engine->config.chunk_bytes
-                            : PASSED_AT_ONCE;
+                            : FERRYI_HOST_SIDE_PART;
     const size_t whole = ferryi_run_part(run, 0, ferryi_min_size(most, run->bytes), 1);
     ferry_status status = ferryi_run_wait_for_timeline(run);
     while (status == FERRY_OK && batch->at.piece < batch->count) {

@@ -4,12 +4,7 @@
 #include <assert.h>
 
 #include "src/transfer/flow.h"
-
-/* Maximum number of bytes that one call reads from a file into host memory, or writes from host
- * memory to a file. Such a call takes a few milliseconds, so a cancelled transfer stops soon.
- * Smaller calls would make direct reads from disks slow. */
-#define HOST_PART ((size_t)8 << 20)
-#define ZEROS     ((size_t)64 << 10)
+#include "src/transfer/host_side.h"
 
 /* Maximum number of staging chunks that one load or store of a file holds at once. A higher number
  * could leave no chunk for a concurrent load or store. */
@@ -48,14 +43,13 @@ next_part(const struct passing *passing, size_t begin, size_t largest)
 static ferry_status
 pass_part(const struct passing *passing, char *memory, size_t *out_bytes)
 {
-    static const char zeros[ZEROS];
     const struct ferryi_file_range *range = &passing->range;
-    const size_t done = passing->run.done;
+    const size_t done = passing->run.done, bytes = next_part(passing, done, FERRYI_HOST_SIDE_PART);
     const uint64_t offset = range->offset + done;
-    size_t bytes = next_part(passing, done, memory ? HOST_PART : ZEROS);
     if (!passing->stores)
         return ferryi_file_read(range->file, offset, memory + done, bytes, out_bytes);
-    return ferryi_file_write(range->file, offset, memory ? memory + done : zeros, bytes, out_bytes);
+    return memory ? ferryi_file_write(range->file, offset, memory + done, bytes, out_bytes)
+                  : ferryi_file_write_zeros(range->file, offset, bytes, out_bytes);
 }
 
 static ferry_status

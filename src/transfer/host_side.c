@@ -1,22 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/host_side.h"
 
-#define ZEROS ((size_t)64 << 10)
-
-static ferry_status
-write_zeros(struct ferryi_file *file, uint64_t offset, size_t bytes, size_t *out_bytes)
-{
-    static const char zeros[ZEROS];
-    ferry_status status = FERRY_OK;
-    for (*out_bytes = 0; status == FERRY_OK && *out_bytes < bytes;) {
-        size_t written;
-        status = ferryi_file_write(file, offset + *out_bytes, zeros,
-                                   ferryi_min_size(bytes - *out_bytes, ZEROS), &written);
-        *out_bytes += written;
-    }
-    return status;
-}
-
 ferry_status
 ferryi_host_side_run(const struct ferryi_host_side *host_side, void *target, const void *source,
                      size_t bytes, bool counts_target, size_t *out_bytes)
@@ -29,7 +13,7 @@ ferryi_host_side_run(const struct ferryi_host_side *host_side, void *target, con
         return ferryi_file_read(file, at, target, bytes, out_bytes);
     if (file)
         return source ? ferryi_file_write(file, at, source, bytes, out_bytes)
-                      : write_zeros(file, at, bytes, out_bytes);
+                      : ferryi_file_write_zeros(file, at, bytes, out_bytes);
     size_t unit = counts_target ? transform->target_bytes : transform->source_bytes;
     ferry_status status = transform->run(target, source, bytes / unit, transform->user);
     *out_bytes = status == FERRY_OK ? bytes : 0;

@@ -5,11 +5,17 @@
 /*
  * How a batch (batch.h) reaches the side of its pieces that the host reads or writes, if a plain
  * copy of memory does not do it: that side is a range of a file, or memory with elements of another
- * type, which the host converts.
+ * type, which the host converts. A batch that is one piece and no conversion goes to a file or from
+ * it in another way (file_transfer.h), whose parts begin where direct I/O may begin.
  */
 
 #include "src/base/file.h"
 #include "src/transfer/engine.h"
+
+/* Maximum number of bytes that one call moves between host memory and a file, or converts between
+ * two host memories. Such a call takes a few milliseconds, so a cancelled transfer stops soon.
+ * Smaller calls would make direct reads from disks slow. */
+#define FERRYI_HOST_SIDE_PART ((size_t)8 << 20)
 
 struct ferryi_host_side {
     struct ferryi_file *file; /* the side is this file, and its addresses in the pieces are numbers

@@ -30,11 +30,13 @@ describe(const struct ferryi_run *run, char *text, size_t bytes)
     const char *reason = run->job->reason ? run->job->reason : "",
                *buffer = run->job->buffer ? run->job->buffer : "";
     int place = run->direction == FERRY_DIRECTION_DOWNLOAD ? run->source_place : run->target_place;
-    char device[48] = "to the host";
+    char device[48] = "";
     if (place > 0 && run->engine->devices[place])
         snprintf(device, sizeof(device), "%s %s:%d",
                  run->direction == FERRY_DIRECTION_DOWNLOAD ? "from" : "to",
                  run->engine->devices[place]->kind, run->engine->devices[place]->properties.native);
+    else
+        snprintf(device, sizeof(device), "%s the host", run->job->foreign_target ? "from" : "to");
     snprintf(text, bytes, "%s%s%s%s%.160s%s", device, *reason ? " for " : "", reason,
              *buffer ? " of buffer \"" : "", buffer, *buffer ? "\"" : "");
 }

@@ -61,7 +61,7 @@ DEFECTS = [
         ("src/pool/magazine.c", "bool listed = block->list < FERRYI_POOL_CLASSES;", "bool listed = true;")],
         ["tests/unit/test_pool_compact"]),
     Defect("prefetch_keeps_its_stream", [
-        ("src/copy/sync.c", "        status = ferryi_place_timeline(buffer->store, place, &call.main.timeline);",
+        ("src/copy/sync.c", "        status = ferryi_place_timeline(buffer->store, place, call.main.reason, &call.main.timeline);",
          "        call.main.timeline = place && ferryi_timeline_is_numbered(timeline) ? timeline : NULL;")],
         ["FERRY_DEVICE=emulated tests/buffer/test_buffer_async"]),
     Defect("rest_and_resize", [

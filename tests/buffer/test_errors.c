@@ -883,7 +883,7 @@ test_sentences_name_the_buffer_and_the_numbers(void **state)
                                  &(ferry_copy_options){.chunk_bytes = 4, .keep_going = no}));
     expect_said("for copy_from of buffer \"heights\": cancelled: 4 of 40 bytes arrived");
     FAILS(FERRY_ERROR_IO, ferry_buffer_store(b, INT, 0, 10, "/dev/full", 0, NULL));
-    expect_said("for store of buffer \"heights\", 0 of which arrived: write");
+    expect_said("from the host for store of buffer \"heights\", 0 of which arrived: write");
     assert_int_equal(ferry_error_index(), (size_t)-1);
     ferry_buffer_destroy(&b);
 }

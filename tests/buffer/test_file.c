@@ -199,6 +199,31 @@ test_stores_change_nothing_but_the_file(void **state)
     }
 }
 
+/* Zeros replace all old bytes of a file, whether they are the whole range or lie beside written
+ * bytes. */
+static void
+test_zeros_replace_old_bytes(void **state)
+{
+    fixture *f = *state;
+    const size_t bytes = 300001, written = 1000;
+    const char *path = path_of("zeros");
+    unsigned char *expected = malloc(bytes);
+    assert_non_null(expected);
+    for (size_t i = 0; i < 2; i++) {
+        ferry_buffer *b;
+        memset(expected, 0xff, bytes);
+        write_file(path, expected, bytes);
+        OK(ferry_buffer_create(f->context, BYTE, bytes, NULL, &b));
+        if (i > 0)
+            OK(ferry_buffer_copy_from(b, BYTE, 0, written, expected, NULL));
+        memset(expected + i * written, 0, bytes - i * written);
+        OK(ferry_buffer_store(b, BYTE, 0, FERRY_REST, path, 0, NULL));
+        expect_file(path, expected, bytes);
+        ferry_buffer_destroy(&b);
+    }
+    free(expected);
+}
+
 /* ferry_buffer_load() reads exactly the bytes that ferry_buffer_store() wrote. The test uses odd
  * offsets and lengths, transfers of many chunks, the page cache and O_DIRECT. */
 static void
@@ -628,6 +653,7 @@ main(void)
         TEST(test_loads_arrive_where_they_should),
         TEST(test_loads_go_where_the_range_is_current),
         TEST(test_stores_change_nothing_but_the_file),
+        TEST(test_zeros_replace_old_bytes),
         TEST(test_round_trips_are_exact),
         TEST(test_what_a_store_leaves_of_a_file),
         TEST(test_typed),
