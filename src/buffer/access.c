@@ -31,7 +31,11 @@ scrub(struct ferryi_access *access)
 {
     ferryi_claim_is_held();
     FERRYI_OR_RETURN(ferryi_bring_zeros(access));
-    return ferryi_store_order(access->store, access->place, access->timeline, true);
+    ferry_status status = ferryi_store_order(access->store, access->place, access->timeline, true);
+    /* The old values are gone, so a wait that the stream cannot make is made by this thread. */
+    if (status != FERRY_OK && access->timeline)
+        status = ferryi_store_order(access->store, access->place, NULL, true);
+    return status;
 }
 
 /* Allocates memory for the replica at the place of the access. The caller installs it in the store.

@@ -201,6 +201,48 @@ test_no_memory_to_write_back(void **state)
             nth++;
 }
 
+/* Makes allocation number `nth` fail while a scope is opened that first sets its range to zero. A
+ * stream without a number has to wait for the zeros, and the old values are gone by then. */
+static bool
+fail_to_scrub(fixture *f, ferry_stream *stream, uint64_t nth, unsigned *failures)
+{
+    ferry_buffer *buffer;
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_create(f->context, INT, COUNT, &(ferry_buffer_options){.scrub = true},
+                           &buffer));
+    write_counting(f, buffer, 1, 0, COUNT, 3);
+    touch(f, buffer, 1, FERRY_READ, 0, COUNT);
+    short_memory_arm(nth);
+    ferry_status status =
+        ferry_buffer_open_device(buffer, INT, FERRY_OVERWRITE, 0, COUNT, stream, &scope, &memory);
+    bool tripped = short_memory_tripped();
+    short_memory_disarm();
+    if (status == FERRY_OK) {
+        OK(ferry_scope_close(&scope));
+        fill_on(f, buffer, stream, 0, COUNT, 0);
+    } else {
+        ++*failures;
+        expect_counting(f, buffer, 0, 0, COUNT, 3);
+    }
+    DESTROY_BUFFERS(&buffer);
+    return tripped;
+}
+
+static void
+test_no_memory_to_scrub(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *streams[STREAM_CROWD];
+    make_crowd(f, streams);
+    unsigned failures = 0;
+    for (int i = 0; i < 2; i++)
+        for (uint64_t nth = 1; fail_to_scrub(f, streams[i ? STREAM_CROWD - 1 : 0], nth, &failures);)
+            nth++;
+    assert_true(failures > 0);
+    destroy_crowd(streams);
+}
+
 static bool
 see(const ferry_buffer_info *info, void *user)
 {
@@ -566,6 +608,7 @@ main(void)
         TIGHT(test_full_tables_are_passed_over),
         TIGHT(test_ended_buffers_are_passed_over),
         TIGHT(test_no_memory_to_write_back),
+        ROOMY(test_no_memory_to_scrub),
         TIGHT(test_no_memory_to_walk_over_buffers),
         ROOMY(test_managed_memory_is_not_evicted),
         TIGHT(test_writes_that_cannot_be_ordered),
