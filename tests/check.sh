@@ -174,7 +174,7 @@ check_long() {
     check_memory || true
     check_cross
     [ -n "$no_opencl" ] || check_opencl
-    test_stage "valgrind" "$build" "unit" --setup valgrind || true
+    test_stage "valgrind" "$build" "unit" --setup valgrind --no-suite faulting || true
     FERRY_LONG=1 test_stage "every float" "$build" "" -t 60 every_float convert convert_device || true
     test_stage "valgrind process" "$build" "process" --setup valgrind_process || true
     test_stage "five times" "$build" "unit device buffer" -t 30 --repeat 5 || true
