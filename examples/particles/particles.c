@@ -50,10 +50,10 @@ create_cube(size_t side, size_t each, struct cube *out)
     if (!out->particles || !out->expected || !out->found)
         return false;
     for (size_t i = 0; i < count; i++) {
-        size_t box = i / each;
+        size_t box = i / each, row = box / side, plane = row / side;
         out->particles[i] = (struct particles_point){.x = (double)(box % side) + random_part(4 * i),
-                                                     .y = (double)(box / side % side) + random_part(4 * i + 1),
-                                                     .z = (double)(box / (side * side)) + random_part(4 * i + 2),
+                                                     .y = (double)(row % side) + random_part(4 * i + 1),
+                                                     .z = (double)plane + random_part(4 * i + 2),
                                                      .value = random_part(4 * i + 3) - 0.5};
     }
     return true;

@@ -258,7 +258,8 @@ run_writers(unsigned thread_count, const int *keys, size_t count, struct written
     /* A sum of floating point depends on the order, so no other thread takes part. */
     assert_int_equal(ferryi_host_threads_started(context->host_threads), 0);
     OK(parts_tally(&kernels, stream, k, tallies, &out->tally));
-    assert_int_equal(ferryi_host_threads_started(context->host_threads), thread_count - 1);
+    if (!context->debug) /* a checked run looks at each index on one thread */
+        assert_int_equal(ferryi_host_threads_started(context->host_threads), thread_count - 1);
     OK(ferry_int_copy_to(tallies, 0, KEYS, out->counts, NULL));
     OK(ferry_double_copy_to(sums, 0, KEYS, out->sums, NULL));
     ferry_double_destroy(&sums);
