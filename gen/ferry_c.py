@@ -44,16 +44,17 @@ class Token:
 
 
 class Node:
-    """A statement or an expression. `parts` are its children, and `token` is its name or sign."""
+    """A statement or an expression. `parts` are its children, and `token` is its name or sign. Brackets around it stand outside of `begin` and
+    `end`, and inside of `outer_begin` and `outer_end`."""
 
-    __slots__ = ("kind", "token", "parts", "begin", "end")
+    __slots__ = ("kind", "token", "parts", "begin", "end", "outer_begin", "outer_end")
 
     def __init__(self, kind, token, parts, begin, end):
         self.kind = kind
         self.token = token
         self.parts = parts
-        self.begin = begin
-        self.end = end
+        self.begin = self.outer_begin = begin
+        self.end = self.outer_end = end
 
 
 def tokens(text):
@@ -329,7 +330,7 @@ class Parser:
         if self.peek() == "(":
             self.take("(")
             inner = self.expression()
-            self.take(")")
+            inner.outer_begin, inner.outer_end = begin, self.take(")").end
             return inner
         kind = self.kind()
         if kind == "quoted":

@@ -115,7 +115,8 @@ class Kernel:
             self.into_opencl_lines = c_string_lines(self.into_opencl_text)
 
     def _unused(self, text):
-        words = {token.text for token in tokens(text)}
+        found = tokens(text)
+        words = {token.text for before, token in zip([None, *found], found) if not before or before.text not in (".", "->")}  # no members
         return [parameter for parameter in self.parameters if parameter.name not in words]
 
     def _where(self):

@@ -261,7 +261,13 @@ class Walk:
             self.visit_parts(node)
 
     def visit_sizeof(self, node):
-        pass  # nothing is evaluated
+        """Nothing is evaluated, so a call there has no arrays, of which the generated code would pass more than their names."""
+        for part in node.parts:
+            called = part.parts[0].token.text if part.kind == "call" and part.parts[0].kind == "name" else ""
+            function = self.text.functions.get(called)
+            if function and any(taken.is_array for taken in function.parameters):
+                raise CodeError(f"holds '{self.source(node)}'; expected the type that '{called}' returns in its place")
+            self.visit_sizeof(part)
 
     def visit_conditional(self, node):
         self.visit(node.parts[0])
@@ -353,7 +359,7 @@ class Walk:
         """A call of a function of the file that takes arrays, which get the names of whole arrays."""
         if len(arguments) != len(function.parameters):
             raise CodeError(f"holds '{self.source(node)}'; expected {len(function.parameters)} arguments, as 'functions' says")
-        self.text.checks.append((arguments[0].begin, arguments[0].begin, "call_, "))
+        self.text.checks.append((arguments[0].outer_begin, arguments[0].outer_begin, "call_, "))
         for argument, taken in zip(arguments, function.parameters):
             if taken.is_array:
                 self.pass_array(function, taken, node, argument)
@@ -370,8 +376,8 @@ class Walk:
             self.text.writes.add(array.name)
         if taken.name in function.text.counted:
             self.text.counted.add(array.name)
-            self.text.changes.append((argument.end, argument.end, f", {array.count_name}"))
-        self.text.checks.append((argument.end, argument.end, f", {self.argument(array)}"))
+            self.text.changes.append((argument.outer_end, argument.outer_end, f", {array.count_name}"))
+        self.text.checks.append((argument.outer_end, argument.outer_end, f", {self.argument(array)}"))
 
     def count(self, node, arguments):
         """count(NAME), the length of a whole array."""

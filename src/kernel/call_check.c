@@ -71,14 +71,16 @@ fill(void *bytes, size_t count, uint64_t pattern)
 void
 ferryi_call_check_begin(ferry_call *call, struct ferryi_call_check *check)
 {
-    size_t largest = 1;
+    size_t largest = 1, align = sizeof(void *);
     call->check = check;
     check->pattern = draw_pattern();
     check->arrays = calloc(call->count, sizeof(*check->arrays));
     for (size_t i = 0; i < call->count; i++) {
         const struct ferryi_call_argument *argument = &call->arguments[i];
-        if (!argument->is_value && argument->element)
+        if (!argument->is_value && argument->element) {
             largest = ferryi_max_size(largest, argument->element->bytes);
+            align = ferryi_max_size(align, argument->element->align);
+        }
         if (is_checked(call, i, FERRY_OVERWRITE))
             fill(argument->pointer, bytes_of(argument), check->pattern);
         if (!check->arrays || !is_checked(call, i, FERRY_READ))
@@ -87,7 +89,8 @@ ferryi_call_check_begin(ferry_call *call, struct ferryi_call_check *check)
         if (check->arrays[i].copy)
             memcpy(check->arrays[i].copy, argument->pointer, bytes_of(argument));
     }
-    check->outside = malloc(largest);
+    if (ferryi_round_up(largest, align, &largest))
+        check->outside = aligned_alloc(align, largest);
 }
 
 /* Returns the offset of the first of at least UNWRITTEN_BYTES successive bytes that hold the

@@ -164,6 +164,8 @@ CHANGES = [
           ("as a value", "update whole int", "const int old = atomic_add(t[x[i]], 1);", "as a value"),
           ("in a condition", "update whole int", "x[i] && atomic_add(t[x[i]], 1);", "as a value"),
           ("of another element of an array", "update whole int", "atomic_add(t[x[i + 1]], 1);", "uses 'x[i + 1]'"))),
+    ("the size of what a function of arrays returns", ["kernels", MAP], {"name": "k", "parameters": ["read whole real t", "update int x"],
+      "each": "x[i] = (int)sizeof(bracket(t, 1));"}, f"kernels[{MAP}].each", "expected the type that 'bracket' returns", BEYOND_SCHEMA),
     ("a function called as an atomic operation", ["functions", 0, "name"], "atomic_add", "functions[0].name", "of the generated code", BEYOND_SCHEMA),
     ("a function called count", ["functions", 0, "name"], "count", "functions[0].name", "of the generated code", BEYOND_SCHEMA),
     ("map that writes what it reads", ["kernels", MAP, "each"], "z[i] = a + b + y[i]; x[i] = 1;", f"kernels[{MAP}].each", "'x' is a 'read' array", BEYOND_SCHEMA),

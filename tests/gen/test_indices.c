@@ -249,6 +249,60 @@ a_right_kernel_has_the_same_bits(void **state)
     }
 }
 
+enum { WIDE = 256 };
+
+static ferry_status
+use_outside(const ferry_call *call, void *user)
+{
+    static const char zeros[WIDE];
+    const char *found = ferry_call_element(call, 1, -1);
+    (void)user;
+    if ((uintptr_t)found % WIDE == 0 && memcmp(found, zeros, WIDE) == 0)
+        return FERRY_OK;
+    ferry_call_fail(call, "the element is not aligned, or not zero");
+    return FERRY_ERROR_INVALID_STATE;
+}
+
+/* What stands for an element outside of an array is aligned as the element. */
+static void
+an_element_outside_is_aligned(void **state)
+{
+    static const ferry_field field = {
+        .name = "x", .kind = FERRY_KIND_FLOAT, .bits = 64, .count = WIDE / 8};
+    ferry_element wide = {.name = "wide",
+                          .c_type = "struct wide",
+                          .bytes = WIDE,
+                          .align = WIDE,
+                          .kind = FERRY_KIND_STRUCT,
+                          .fields = &field,
+                          .field_count = 1};
+    ferry_parameter parameters[] = {{.access = FERRY_READ, .name = "x"},
+                                    {.access = FERRY_READ, .name = "table"}};
+    const ferry_kernel_source source = {.name = "at_outside",
+                                        .host_function = use_outside,
+                                        .parameters = parameters,
+                                        .parameter_count = 2};
+    struct scene scene;
+    ferry_buffer *table;
+    (void)state;
+    wide.identity = ferry_element_identity(&wide);
+    parameters[0].element = ferry_double_element();
+    parameters[1].element = &wide;
+    for (size_t d = 0; d < sizeof(devices) / sizeof(*devices); d++) {
+        ferry_kernel *kernel;
+        create_scene(&scene, devices[d], "1", 0);
+        OK(ferry_buffer_create(scene.context, &wide, 3, NULL, &table));
+        OK(ferry_kernel_create(scene.context, &source, &kernel));
+        const ferry_argument arguments[] = {ferry_double_argument(scene.x),
+                                            ferry_buffer_argument(table, &wide, 0, FERRY_REST)};
+        OK(ferry_kernel_launch(kernel, ferry_grid_for(1, 0), scene.stream, arguments, 2));
+        assert_reported(&scene, "outside", "1 \"table\"", -1, 3);
+        ferry_kernel_destroy(&kernel);
+        ferry_buffer_destroy(&table);
+        destroy_scene(&scene);
+    }
+}
+
 /* Only a checked run has the second text; its functions take no call of another. */
 static void
 other_calls_have_no_elements(void **state)
@@ -264,6 +318,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_checked_run_reports_indices),
         cmocka_unit_test(an_array_without_elements_has_no_index),
+        cmocka_unit_test(an_element_outside_is_aligned),
         cmocka_unit_test(a_right_kernel_has_the_same_bits),
         cmocka_unit_test(other_calls_have_no_elements),
     };
