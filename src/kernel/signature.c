@@ -32,7 +32,8 @@ ferryi_parameter_name(const ferry_parameter *parameter, char out[FERRYI_PARAMETE
 {
     out[0] = 0;
     if (parameter->name)
-        snprintf(out, FERRYI_PARAMETER_NAME_BYTES, " \"%s\"", parameter->name);
+        snprintf(out, FERRYI_PARAMETER_NAME_BYTES, " \"%.*s\"", FERRYI_PARAMETER_NAME_BYTES - 4,
+                 parameter->name);
 }
 
 /* Compares the `declared` parameters of a kernel with the `count` parameters of its code, of which

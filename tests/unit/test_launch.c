@@ -522,6 +522,14 @@ test_messages_name_the_parameter(void **state)
     refuse(scale, FERRY_ERROR_WRONG_TYPE,
            "argument 1 \"factor\": it is size, but the parameter is float",
            (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
+    ferry_kernel_destroy(&scale);
+    char name[100] = {0};
+    memset(name, 'x', sizeof(name) - 1);
+    const ferry_parameter long_named = {
+        .element = &float_element, .access = FERRY_UPDATE, .name = name};
+    scale = make_kernel(context, "scale", scale_body, NULL, &long_named, 1);
+    refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "xxx\": it is an empty handle",
+           (ferry_argument[]){whole(NULL)}, 1);
     ferry_buffer_destroy(&view);
     ferry_buffer_destroy(&a);
     ferry_kernel_destroy(&scale);
