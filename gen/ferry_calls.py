@@ -72,14 +72,15 @@ class Atomic:
     def in_cuda(self):
         c_type = CUDA.scalar(self.element)
         head = f"{CUDA.function} void {self.called}({c_type} *at_, {c_type} value_)\n{{\n"
-        is_wide = self.element.bits == 64
-        if self.is_float:
-            if self.operation != "add":
-                return head + (self._swapped("long long", "__double_as_longlong", "__longlong_as_double") if is_wide else
-                               self._swapped("int", "__float_as_int", "__int_as_float")) + "}\n"
-        elif is_wide and self.element.kind == "int" and self.operation != "add":  # hiprtc of ROCm 5.2 has only the unsigned ones
-            return head + f"#ifdef __HIP__\n{self._swapped('long long', '', '')}#else\n{self._called(c_type)}#endif\n}}\n"
-        return head + self._called("unsigned long long" if is_wide and self.element.kind == "int" else c_type) + "}\n"
+        is_wide_int = (self.element.kind, self.element.bits) == ("int", 64)
+        if self.is_float and self.operation != "add":
+            body = self._swapped(*(("int", "__float_as_int", "__int_as_float") if self.element.bits == 32 else
+                                   ("long long", "__double_as_longlong", "__longlong_as_double")))
+        elif is_wide_int and self.operation != "add":  # hiprtc of ROCm 5.2 has only the unsigned ones
+            body = f"#ifdef __HIP__\n{self._swapped('long long', '', '')}#else\n{self._called(c_type)}#endif\n"
+        else:
+            body = self._called("unsigned long long" if is_wide_int else c_type)
+        return head + body + "}\n"
 
     def _called(self, word):
         return f"    atomic{self.operation.capitalize()}(({word} *)at_, ({word})value_);\n"
