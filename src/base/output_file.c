@@ -22,7 +22,7 @@
 static bool
 is_shared(const char *name)
 {
-    struct stat info;
+    struct stat info = {0};
     return stat(name, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 

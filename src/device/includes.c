@@ -113,7 +113,7 @@ strip(char *text)
 static char *
 read_text(const char *path, size_t *out_bytes)
 {
-    struct stat status;
+    struct stat status = {0};
     char *text = NULL;
     FILE *file = fopen(path, "re");
     if (file && fstat(fileno(file), &status) == 0 && S_ISREG(status.st_mode) &&
@@ -159,7 +159,7 @@ scan_file(struct scan *scan, const char *path)
 static bool
 is_file_in(const char *folder, const char *slash, const char *name, char path[PATH_MAX])
 {
-    struct stat status;
+    struct stat status = {0};
     int length = snprintf(path, PATH_MAX, "%s%s%s", folder, slash, name);
     return length < PATH_MAX && stat(path, &status) == 0 && !S_ISDIR(status.st_mode);
 }

@@ -5,11 +5,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "src/base/sanitizer.h"
 #include "src/buffer/worker.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/copy_slots.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
+
+#if FERRYI_MEMORY_SANITIZER
+#include <sanitizer/msan_interface.h>
+#endif
 
 #define PINNED_BYTES ((size_t)16 << 20)
 
@@ -336,6 +341,16 @@ static size_t
 count_of(ferry_buffer *buffer, size_t offset, size_t count)
 {
     return count == FERRY_REST ? ferry_buffer_count(buffer) - offset : count;
+}
+
+void
+mark_initialized(void *memory, size_t bytes)
+{
+#if FERRYI_MEMORY_SANITIZER
+    __msan_unpoison(memory, bytes);
+#else
+    (void)memory, (void)bytes;
+#endif
 }
 
 void

@@ -115,6 +115,8 @@ void destroy_buffers(ferry_buffer **const *buffers);
  * default stream of that place. */
 void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
+/* Tells the memory sanitizer that the bytes have values, whose writer it did not see. */
+void mark_initialized(void *memory, size_t bytes);
 /* Opens a scope and closes it at once. This transfers bytes and changes the valid map just as a
  * real use would. */
 void touch(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,

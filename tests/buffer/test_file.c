@@ -11,11 +11,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/base/sanitizer.h"
-#if FERRYI_MEMORY_SANITIZER
-#include <sanitizer/msan_interface.h>
-#endif
-
 #define COUNT 5000
 #define BYTES (COUNT * sizeof(int32_t))
 
@@ -85,12 +80,8 @@ pread(int fd, void *memory, size_t bytes, off_t offset)
 {
     ssize_t result =
         misbehave(fd, &bytes, offset) ? -1 : syscall(SYS_pread64, fd, memory, bytes, offset);
-#if FERRYI_MEMORY_SANITIZER
-    /* The memory sanitizer does not see bytes that a direct system call writes. So this function
-     * marks these bytes as initialized. */
     if (result > 0)
-        __msan_unpoison(memory, (size_t)result);
-#endif
+        mark_initialized(memory, (size_t)result); /* the system call wrote these bytes */
     return result;
 }
 

@@ -191,7 +191,7 @@ use(fixture *f, ferry_buffer *b, ferry_buffer *other, uint64_t *seed)
         touch(f, b, place, FERRY_UPDATE, offset, count);
         break;
     case 2:
-        touch(f, b, place, FERRY_OVERWRITE, offset, count);
+        write_counting(f, b, place, offset, count, 1);
         break;
     case 3:
         OK(ferry_buffer_copy_from(b, INT, offset, count, values, NULL));
