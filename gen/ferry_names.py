@@ -54,7 +54,7 @@ DEVICE_WORDS = frozenset("""
     threadIdx blockIdx blockDim gridDim warpSize dim3 half half2 hipThreadIdx_x hipBlockIdx_x hipBlockDim_x hipGridDim_x
     kernel global local constant private generic uniform pipe read_only write_only read_write uchar ushort uint ulong quad
     image1d_t image2d_t image3d_t sampler_t event_t queue_t ndrange_t reserve_id_t clk_event_t vec_step
-    get_global_id get_global_size get_local_id get_group_id barrier
+    get_global_id get_global_size get_local_id get_group_id barrier reqd_work_group_size
     near far""".split())
 # Of these, the words that OpenCL C has no other use for, not even as a member of a struct; its types of vectors; and its macros.
 OPENCL_KEYWORDS = frozenset("kernel global local constant private generic uniform pipe read_only write_only read_write half quad".split())
@@ -62,7 +62,9 @@ VECTOR_TYPE = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|quad|b
 OPENCL_MACRO = re.compile(r"as_(u?char|u?short|u?int|u?long|half|float|double|size_t|ptrdiff_t|u?intptr_t)(2|3|4|8|16)?|kernel_exec"
                           r"|CLK_\w+|CL_VERSION_\w+|cl(es)?_khr_\w+|M_\w+_[FH]|MAXFLOAT|FP_ILOGB(0|NAN)"
                           r"|(FLT|DBL|HALF)_(DIG|EPSILON|MANT_DIG|MAX|MIN|RADIX|MAX_EXP|MIN_EXP|MAX_10_EXP|MIN_10_EXP)|CHAR_M(AX|IN)")
-HOST_MACROS = frozenset("linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ".split()) | frozenset(
+HOST_MACROS = frozenset("""
+    linux unix i386 errno assert offsetof complex imaginary I stdin stdout stderr EOF BUFSIZ
+    fpclassify isfinite isinf isnan isnormal signbit isgreater isgreaterequal isless islessequal islessgreater isunordered""".split()) | frozenset(
     f"{sign}INT{bits}_C" for sign in ("", "U") for bits in (8, 16, 32, 64, "MAX"))
 
 # Headers of C11, C++17 and POSIX that are included by a name without a folder.

@@ -212,20 +212,30 @@ open_trace(ferry_context *context, const char *wanted)
     if (status == FERRY_OK && path)
         status = ferryi_trace_open(path, &context->log, &context->trace);
     if (context->trace)
-        context->store_word |= FERRYI_STORE_TRACED;
+        context->store_word |= FERRYI_STORE_WATCHED;
     free(path);
     return status;
 }
 
-/* Writes the names of the places to the trace, and gives the trace to the devices, which record in
- * it how long threads wait for them. Must run before any call that waits for a device. */
+static void
+trace_wait(const ferryi_device *device, const char *what, uint64_t begun_ns)
+{
+    char name[48];
+    snprintf(name, sizeof(name), "%s:%d", device->kind, device->properties.native);
+    ferryi_trace_wait(device->watcher, what, name, begun_ns);
+}
+
+/* Writes the names of the places to the trace, and has the devices report how long threads wait for
+ * them. Must run before any call that waits for a device. */
 static void
 trace_devices(ferry_context *context)
 {
     for (int place = 0; context->trace && place <= context->place_count; place++) {
         ferryi_trace_name_place(context->trace, place, context->names[place]);
-        if (place > 0)
-            context->devices[place]->trace = context->trace;
+        if (place > 0) {
+            context->devices[place]->on_wait = trace_wait;
+            context->devices[place]->watcher = context->trace;
+        }
     }
 }
 
@@ -258,7 +268,7 @@ context_new(const ferry_context_options *options)
     context->debug = ferryi_is_debug_run();
     if (context->debug && !context->log.callback)
         context->log.callback = log_to_standard_error;
-    context->store_word = context->debug ? FERRYI_STORE_CHECKED : 0;
+    context->store_word = context->debug ? FERRYI_STORE_WATCHED : 0;
     context->buffer_bytes_limit =
         options->buffer_bytes_limit ? options->buffer_bytes_limit : SIZE_MAX;
     context->device_bytes_limit = options->device_bytes_limit;

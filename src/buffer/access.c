@@ -9,10 +9,9 @@
 #include "src/base/hold.h"
 #include "src/buffer/buffer.h"
 #include "src/move/bring.h"
-#include "src/store/checked.h"
 #include "src/store/claim.h"
-#include "src/store/observe.h"
 #include "src/store/pending_calls.h"
+#include "src/store/watch.h"
 #include "src/transfer/engine.h"
 
 /* This file implements the two main steps of an access to a range of a buffer. "Prepare" copies
@@ -296,14 +295,12 @@ ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_
     for (; scribbled; scribbled &= scribbled - 1)
         ferryi_store_withdraw(store, __builtin_ctz(scribbled), FERRYI_CHANGE_FORGET, claim.begin,
                               claim.end, room);
-    if (atomic_load_explicit(&store->word, memory_order_relaxed) &
-        (FERRYI_STORE_CHECKED | FERRYI_STORE_TRACED)) {
+    if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_WATCHED) {
         /* The claim (range lock) of this access still exists, so the buffer's storage stays alive
          * while it is unlocked. A second close of the same scope does nothing, because it no longer
          * finds the claim. */
         ferryi_store_unlock(store);
-        ferryi_checked_closed(store);
-        ferryi_observe_close(access, &claim, how);
+        ferryi_watch_closed(access, &claim, how);
         ferryi_store_lock(store);
     }
     ferryi_access_remove_claim(store, access->slot);

@@ -4,12 +4,12 @@
 #include <assert.h>
 
 #include "src/base/callback.h"
-#include "src/base/profile.h"
 #include "src/buffer/buffer.h"
 #include "src/move/move.h"
 #include "src/store/claim.h"
-#include "src/store/observe.h"
 #include "src/store/pending_calls.h"
+#include "src/store/watch.h"
+#include "src/trace/span.h"
 
 /* If an eviction frees nothing because calls in other threads use the replicas, it is tried again,
  * up to RETRIES times in all. The thread sleeps for MOMENT_NS after each try. All sleeps together
@@ -52,7 +52,7 @@ struct victim {
     uint32_t slot; /* slot of the claim */
     struct ferryi_place_copy gone;
     /* data for the trace entry of the eviction; set only in a context that records a trace */
-    struct ferryi_observed_store evicted;
+    struct ferryi_watched_store evicted;
 };
 
 static size_t
@@ -62,8 +62,7 @@ give_back(ferry_context *context, struct victim *victim)
         return 0;
     size_t bytes = victim->gone.block->bytes;
     ferryi_pool_count_eviction(victim->gone.block->pool);
-    if (context->trace)
-        ferryi_observe_eviction(context, &victim->evicted, victim->place, bytes);
+    ferryi_watch_eviction(context, &victim->evicted, victim->place, bytes);
     ferryi_store_give_back(context, &victim->gone);
     return bytes;
 }
@@ -273,8 +272,7 @@ consider(ferryi_store *store, struct scan *scan, struct victim *out)
         out->gone = forget(store, place, mask);
         ferryi_traffic_count_eviction(ferryi_store_traffic(store));
         out->place = place;
-        if (store->context->trace)
-            out->evicted = ferryi_observed_store(store);
+        out->evicted = ferryi_watched_store(store);
     } else if (scan->dirty_too && !ferryi_store_same_memory(store, place, FERRY_PLACE_HOST) &&
                (scan->may_wait || is_written(store, place))) {
         claim(store, place, out);
@@ -296,17 +294,16 @@ write_back_and_drop(struct victim *victim)
     ferryi_store_lock(store);
     bool had_host = store->exists & FERRYI_PLACE_BIT(FERRY_PLACE_HOST);
     ferryi_store_unlock(store);
-    if (context->trace)
-        victim->evicted = ferryi_observed_store(store);
+    victim->evicted = ferryi_watched_store(store);
 
-    bool profiled = ferryi_profile_begin("evict", ferryi_store_name(store), "want of memory");
+    struct ferryi_span span =
+        ferryi_span_begin(context->trace, "evict", ferryi_store_name(store), "want of memory");
     /* A pending kernel may still fail, and the bytes that it wrote are then lost. So the eviction
      * waits until all pending kernels have run. */
     ferryi_pending_calls_wait(store);
     (void)ferryi_move_only_at(store, (struct ferryi_range){0, SIZE_MAX}, victim->place,
                               FERRY_PLACE_HOST, "evict");
-    if (profiled)
-        ferryi_profile_end();
+    ferryi_span_end(span);
 
     struct ferryi_place_copy unused = {0};
     ferryi_places device = FERRYI_PLACE_BIT(victim->place),
@@ -407,7 +404,8 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64
                         .needed = needed,
                         .dirty_too = dirty_too,
                         .may_wait = *wait_ns > 0};
-    bool profiled = ferryi_profile_begin("evict", NULL, "want of memory");
+    struct ferryi_span span =
+        ferryi_span_begin(scan.context->trace, "evict", NULL, "want of memory");
     for (int tries = 0; tries < RETRIES; tries++) {
         go_round(&scan, true);
         if (scan.freed == 0)
@@ -417,8 +415,7 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64
         scan.patient = false;
     }
     end_waiting(&scan);
-    if (profiled)
-        ferryi_profile_end();
+    ferryi_span_end(span);
     return scan.freed;
 }
 

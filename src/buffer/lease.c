@@ -8,7 +8,7 @@
 #include "src/base/callback.h"
 #include "src/buffer/scope_hit.h"
 #include "src/debug/debug.h"
-#include "src/store/checked.h"
+#include "src/store/watch.h"
 
 /* -- the leases of a store --------------------------------------------------------------------- */
 
@@ -190,7 +190,7 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
     store->references -= status != FERRY_OK;
     ferryi_store_unlock(store);
     if (status == FERRY_OK && lease->scope.store)
-        ferryi_checked_leased(store, place, &lease->note, lease->label, range);
+        ferryi_watch_leased(store, place, &lease->note, lease->label, range);
     return status;
 }
 
@@ -316,7 +316,7 @@ end_slow(ferry_lease *lease)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR,
                    "destroy a lease of buffer \"%s\", held by %s: %s", ferryi_store_name(store),
                    lease->label, ferry_last_error());
-    ferryi_checked_unleased(store, &lease->note);
+    ferryi_watch_unleased(store, &lease->note);
     ferryi_store_lock(store);
     /* In the child of a fork the lists are empty. */
     if (!store->context->inherited)

@@ -6,10 +6,9 @@
 #include "src/buffer/lease.h"
 #include "src/move/bring.h"
 #include "src/move/move.h"
-#include "src/store/checked.h"
 #include "src/store/claim.h"
-#include "src/store/observe.h"
 #include "src/store/pending_calls.h"
+#include "src/store/watch.h"
 #include "src/transfer/engine.h"
 
 /* Public functions for programs that keep raw pointers to replicas. The functions mark, invalidate,
@@ -363,11 +362,8 @@ ferry_buffer_hold(ferry_buffer *buffer, int place, void **out)
     size_t bytes =
         atomic_load_explicit(&buffer->count, memory_order_relaxed) * buffer->element_bytes;
     ferryi_store_unlock(store);
-    if (store->context->trace)
-        ferryi_observe_hold(store, place, buffer->offset, buffer->offset + bytes);
-    *out = ferryi_checked_opened(store, place, pointer + buffer->offset, "hold",
-                                 ferryi_shell_site(store->context, FERRYI_SITE_NONE),
-                                 (struct ferryi_range){buffer->offset, buffer->offset + bytes});
+    *out = ferryi_watch_held(store, place, pointer + buffer->offset,
+                             (struct ferryi_range){buffer->offset, buffer->offset + bytes});
     return FERRY_OK;
 }
 
@@ -380,7 +376,7 @@ ferry_buffer_release(ferry_buffer *buffer, int place)
     bool pinned = store->copies[place].pins > ferryi_leases_at(store, place);
     store->copies[place].pins -= pinned;
     ferryi_store_unlock(store);
-    ferryi_checked_closed(store);
+    ferryi_watch_pages(store);
     if (!pinned)
         return ferryi_fail(FERRY_ERROR_INVALID_STATE,
                            "release buffer \"%s\" at %s: it is not held there",

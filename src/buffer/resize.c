@@ -5,8 +5,8 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/lease.h"
 #include "src/move/move.h"
-#include "src/store/checked.h"
 #include "src/store/claim.h"
+#include "src/store/watch.h"
 
 /*
  * Resizes buffers. To lengthen a buffer, first allocates new memory at every place that has current
@@ -160,7 +160,7 @@ resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
         change_length(store, claim->slot, bytes, count, grows ? fresh : NULL, places);
     ferryi_store_unlock(store);
     if (status == FERRY_OK && !why)
-        ferryi_checked_gone(store->context, fresh[0].pointer, "was moved by resize since");
+        ferryi_watch_gone(store->context, fresh[0].pointer, "was moved by resize since");
     for (int place = 0; place <= store->context->place_count; place++)
         ferryi_store_give_back(store->context, &fresh[place]);
     return status == FERRY_OK ? refuse(store, why) : status;

@@ -5,9 +5,8 @@
 #include "src/buffer/buffer.h"
 #include "src/buffer/scope.h"
 #include "src/buffer/scope_hit.h"
-#include "src/store/checked.h"
 #include "src/store/claim.h"
-#include "src/store/observe.h"
+#include "src/store/watch.h"
 
 /*
  * Opens and closes scopes. If the range of a scope is current at its place, a fast path, called the
@@ -59,13 +58,14 @@ open_new(ferryi_store *store, size_t bytes, struct ferryi_range range, bool to_e
     return FERRY_OK;
 }
 
-/* Returns whether tracing is the only reason why the fast path cannot lock the buffer. */
+/* Returns whether a trace is the only reason why the fast path cannot lock the buffer. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_plain_but_traced(const ferryi_store *store)
 {
     return atomic_load_explicit(&store->word, memory_order_relaxed) ==
-           (FERRYI_STORE_TRACED | FERRYI_STORE_SPIN);
+               (FERRYI_STORE_WATCHED | FERRYI_STORE_SPIN) &&
+           !store->context->debug;
 }
 
 /* Tries the hit path in a traced context. */
@@ -80,8 +80,14 @@ open_traced(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_a
                 ferryi_scope_open_locked(store, range, to_end, kind, place, timeline, scope, out);
     ferryi_store_unlock(store);
     if (open)
-        ferryi_observe_open(store, range, kind, place, timeline, scope->id,
-                            ferryi_scope_call(kind, place));
+        ferryi_watch_opened(&(struct ferryi_access){.store = store,
+                                                    .begin = range.begin,
+                                                    .end = range.end,
+                                                    .access = (uint8_t)kind,
+                                                    .place = (uint8_t)place,
+                                                    .timeline = timeline,
+                                                    .reason = ferryi_scope_call(kind, place),
+                                                    .id = scope->id});
     return open;
 }
 
@@ -98,8 +104,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
         *out = NULL;
         return FERRY_OK;
     }
-    bool traced = ferryi_store_is_traced(store);
-    if (traced && open_traced(store, range, to_end, kind, place, timeline, scope, out))
+    if (store->context->trace &&
+        open_traced(store, range, to_end, kind, place, timeline, scope, out))
         return FERRY_OK;
     ferry_status status = ferryi_callback_check(ferryi_scope_call(kind, place));
     if (status != FERRY_OK)
@@ -118,9 +124,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
     if (status != FERRY_OK)
         return status;
     ferryi_scope_set(scope, &access);
-    if (traced)
-        ferryi_observe_open(store, range, kind, place, timeline, scope->id, access.reason);
-    *out = ferryi_checked_opened(store, place, access.pointer, access.reason, access.site, range);
+    ferryi_watch_opened(&access);
+    *out = ferryi_watch_pointer(store, place, access.pointer, access.reason, access.site, range);
     return FERRY_OK;
 }
 
@@ -354,8 +359,7 @@ FERRYI_COLD static ferry_status
 close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *last_use)
 {
     ferryi_store *store = scope->store;
-    if (how != FERRYI_CLOSE_COMMIT || last_use || !ferryi_store_is_traced(store) ||
-        !closes_freely(scope))
+    if (how != FERRYI_CLOSE_COMMIT || last_use || !store->context->trace || !closes_freely(scope))
         FERRYI_OR_RETURN(ferryi_callback_check("close a scope"));
     for (;;) {
         struct ferryi_claim *claim = find_claim(scope);

@@ -5,9 +5,8 @@
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
 #include "src/buffer/scope.h"
-#include "src/store/checked.h"
 #include "src/store/claim.h"
-#include "src/store/observe.h"
+#include "src/store/watch.h"
 
 /* Opens several scopes at once: all of them or none. Ranges that overlap, and are only read, are
  * opened as one range, which is then split. */
@@ -180,21 +179,11 @@ open_arguments(struct opening *o, int place, ferryi_timeline *timeline)
 }
 
 static void
-observe(const ferry_context *context, const struct ferryi_access *access)
-{
-    if (context->trace)
-        ferryi_observe_open(access->store, (struct ferryi_range){access->begin, access->end},
-                            (ferry_access)access->access, access->place, access->timeline,
-                            access->id, "open_all");
-}
-
-static void
 hand_out(const struct opening *o, ferry_scope *scopes, void **pointers)
 {
-    const ferry_context *context = o->arguments[0].buffer->store->context;
     for (size_t i = 0; i < o->merged_count; i++)
         if (!is_split(o, i))
-            observe(context, &o->merged[i]);
+            ferryi_watch_opened(&o->merged[i]);
     for (size_t i = 0; i < o->count; i++) {
         memset(&scopes[i], 0, sizeof(scopes[i]));
         if (pointers)
@@ -207,11 +196,11 @@ hand_out(const struct opening *o, ferry_scope *scopes, void **pointers)
         void *pointer = (char *)merged->pointer + (own->begin - merged->begin);
         ferryi_scope_set(ferryi_scope_of(&scopes[i]), from);
         if (from == own)
-            observe(context, own);
+            ferryi_watch_opened(own);
         if (pointers)
             pointers[i] =
-                ferryi_checked_opened(from->store, from->place, pointer, from->reason, from->site,
-                                      (struct ferryi_range){own->begin, own->end});
+                ferryi_watch_pointer(from->store, from->place, pointer, from->reason, from->site,
+                                     (struct ferryi_range){own->begin, own->end});
     }
 }
 

@@ -7,7 +7,7 @@
 
 #include "src/buffer/buffer.h"
 #include "src/store/claim.h"
-#include "src/store/observe.h"
+#include "src/store/watch.h"
 #include "src/transfer/engine.h"
 
 /* Copies and fills. The byte ranges that a call uses stay locked until the call ends. The transfer
@@ -132,19 +132,18 @@ ferryi_row_move(struct ferryi_move *move, const struct ferryi_row *row, int *pla
     return ferryi_move_run(move, ferryi_row_add(move, row, place, is_any_place));
 }
 
-/* Records the use of the buffers in the trace. `done` is the number of bytes that were copied. */
+/* `done` is the number of bytes that were copied. */
 static void
-observe(const struct ferryi_copy_call *call, size_t done)
+tell_use(const struct ferryi_copy_call *call, size_t done)
 {
     const struct ferryi_row *row = &call->row;
     if (row->source_store)
-        ferryi_observe_use(
+        ferryi_watch_used(
             row->source_store, (struct ferryi_range){row->source, row->source + row->source_bytes},
             FERRY_READ, row->target_store ? call->place : FERRYI_PLACE_NONE, call->main.reason);
     if (row->target_store && done > 0)
-        ferryi_observe_use(row->target_store,
-                           (struct ferryi_range){row->target, row->target + done}, FERRY_OVERWRITE,
-                           call->place, call->main.reason);
+        ferryi_watch_used(row->target_store, (struct ferryi_range){row->target, row->target + done},
+                          FERRY_OVERWRITE, call->place, call->main.reason);
 }
 
 /* Unlocks the ranges of a call. If the call failed, preserves its error message. */
@@ -187,8 +186,7 @@ ferryi_copy_run_row(struct ferryi_copy_call *call,
     for (size_t i = 0; i < call->middle_count; i++)
         ferryi_store_release(call->middles[i]);
     ferryi_copy_free_fetched(call->fetched, row->source_bytes, row->source_store);
-    if (ferryi_store_is_traced(call->main.store))
-        observe(call, job.done - before);
+    tell_use(call, job.done - before);
     unlock(call, status);
     return status;
 }

@@ -292,8 +292,8 @@ struct ferryi_device_ops {
 #define FERRYI_SLOT_TYPE(slot) __typeof__(*((struct ferryi_device_ops *)0)->slot)
 
 /* The base of every device. An implementation embeds this struct as the first member of the struct
- * that describes its device. Opening a device sets all members except `trace`, which the context
- * sets. While the device is in use, only the counter `calls` changes. */
+ * that describes its device. Opening a device sets all members except `on_wait` and `watcher`,
+ * which the context sets. While the device is in use, only the counter `calls` changes. */
 struct ferryi_device {
     const struct ferryi_device_ops *ops;
     const char *kind;        /* name of the device's kind, such as "host", "emulated" or "cuda" */
@@ -311,8 +311,10 @@ struct ferryi_device {
     const void *group;      /* devices of one kind work together only if they have the same value
                                (ferryi_device_is_peer()); OpenCL's platform, NULL on other kinds */
     bool default_is_null;   /* whether a NULL stream handle means `default_stream`, as in CUDA */
-    struct ferryi_trace *trace; /* trace in which waits for the device are recorded, set by the
-                                   context; NULL if waits are not recorded */
+    /* Called after each call of this device that blocked, with what the thread waited for and the
+     * time at which it began to wait. NULL if the waits are not recorded. */
+    void (*on_wait)(const struct ferryi_device *device, const char *what, uint64_t begun_ns);
+    void *watcher; /* for on_wait; the context sets both */
 };
 
 #define FERRYI_CALL(device, slot, ...)                                                             \
@@ -323,8 +325,8 @@ struct ferryi_device {
  * each other's page-locked and managed memory. The bytes of other pairs go through the host. */
 bool ferryi_device_is_peer(const ferryi_device *device, const ferryi_device *other);
 
-/* The library calls the device functions that block only through the functions below. They record
- * the time of the wait in the device's trace (wait.c). */
+/* The library calls the device functions that block only through the functions below. They report
+ * the wait to the device's function on_wait() (wait.c). */
 ferry_status ferryi_device_synchronize(ferryi_device *device);
 ferry_status ferryi_device_wait_stream(ferryi_device *device, void *stream);
 ferry_status ferryi_device_wait_event(ferryi_device *device, void *event);

@@ -8,10 +8,9 @@
 #include <string.h>
 
 #include "src/base/hold.h"
-#include "src/base/profile.h"
 #include "src/buffer/buffer.h"
 #include "src/debug/guard_pages.h"
-#include "src/store/observe.h"
+#include "src/store/watch.h"
 
 /* -- checks of the arguments, in the order of the parameters, before any bytes move ------------ */
 
@@ -279,7 +278,6 @@ launch(struct ferryi_launch_request *plan)
     FERRYI_OR_RETURN(find_body(plan, &code));
     if (!code && plan->count <= FERRYI_FEW_ARGUMENTS && ferryi_launch_open_here(plan))
         return run_here(plan);
-    uint64_t begun = plan->kernel->context->trace ? ferryi_now_ns() : 0;
     plan->merged_count =
         ferryi_access_merge(plan->wanted, plan->wanted_count, plan->merged, plan->group);
     if (plan->merged_count < plan->wanted_count)
@@ -291,8 +289,9 @@ launch(struct ferryi_launch_request *plan)
     ferryi_hold_end();
     if (status == FERRY_OK)
         status = result_of(plan);
-    if (begun && status == FERRY_OK)
-        ferryi_observe_launch(plan->kernel->context, plan->kernel->name, plan->timeline, begun);
+    if (status == FERRY_OK)
+        ferryi_watch_launch(plan->kernel->context, plan->kernel->name, plan->timeline,
+                            plan->span.begun_ns);
     return status;
 }
 
@@ -418,10 +417,9 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
         .grid = &grid,
         .arguments = arguments,
         .count = argument_count};
-    bool profiled = ferryi_profile_begin("launch", kernel->name, NULL);
+    plan.span = ferryi_span_begin(kernel->context->trace, "launch", kernel->name, NULL);
     ferry_status status = launch_with_arrays(&plan);
-    if (profiled)
-        ferryi_profile_end();
+    ferryi_span_end(plan.span);
     return status == FERRY_OK ? status
                               : ferryi_fail_in(status, "launch kernel \"%s\"", kernel->name);
 }

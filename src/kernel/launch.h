@@ -10,6 +10,7 @@
 #include "src/buffer/access.h"
 #include "src/kernel/call.h"
 #include "src/kernel/kernel.h"
+#include "src/trace/span.h"
 
 /* Maximum number of kernel arguments for which a launch allocates no memory. */
 #define FERRYI_FEW_ARGUMENTS 16
@@ -30,7 +31,8 @@ struct ferryi_launch_request {
                                             and fails */
     ferry_stream *stream;
     ferryi_timeline *timeline; /* timeline of the stream */
-    const ferry_grid *grid;    /* blocks and threads are at least 1 */
+    struct ferryi_span span;
+    const ferry_grid *grid; /* blocks and threads are at least 1 */
     const ferry_argument *arguments;
     size_t count; /* number of arguments, which equals the number of the kernel's parameters */
     /* Arrays of `count` elements each. `wanted` contains one access for each argument that is an

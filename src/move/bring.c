@@ -5,6 +5,7 @@
 
 #include "src/move/move.h"
 #include "src/store/claim.h"
+#include "src/store/watch.h"
 
 void
 ferryi_bring_begin(struct ferryi_bringing *bringing, struct ferryi_access *access)
@@ -118,8 +119,10 @@ add_copy(struct ferryi_move *move, const struct ferryi_access *access,
     if (!part.zeros && ferryi_store_same_memory(store, access->place, copy->source))
         return FERRY_OK;
     ferryi_part_set_target(&part, store, access->place, copy->begin);
-    if (!part.zeros)
+    if (!part.zeros) {
         ferryi_part_set_source(&part, store, copy->source, copy->begin);
+        ferryi_watch_fetched(access, copy);
+    }
     return ferryi_move_add(move, &part);
 }
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/store/observe.h"
 #include "src/store/pending_calls.h"
+#include "src/store/watch.h"
 #include "src/transfer/engine.h"
 
 /* An access does not merge longer parts of pageable memory than this with others. */
@@ -216,8 +216,8 @@ run_group(struct ferryi_group *group)
         status = transfer(group, job);
     const size_t done = job->done - before;
     if (move->context->trace && job != &quiet && !names_itself(group))
-        ferryi_observe_pieces(move->context, group->parts, group->count,
-                              ferryi_part_counted(move, first, done, false), move->reason);
+        ferryi_watch_pieces(move->context, group->parts, group->count,
+                            ferryi_part_counted(move, first, done, false), move->reason);
     ferryi_group_settle(group, done);
     if (move->covers && status != FERRY_OK)
         ferryi_group_commit_arrived(group, done);

@@ -9,11 +9,10 @@
 #include "src/base/callback.h"
 #include "src/base/sanitizer.h"
 #include "src/debug/debug.h"
-#include "src/store/checked.h"
 #include "src/store/claim.h"
 #include "src/store/lease_list.h"
-#include "src/store/observe.h"
 #include "src/store/pending_calls.h"
+#include "src/store/watch.h"
 
 /* Whether freed stores are cached for reuse. A store is the storage of one buffer. A cached store
  * keeps its table of range locks, the memory of its valid map and its reference to the context. So
@@ -56,6 +55,8 @@ free_cold(struct ferryi_store_cold *cold)
         return;
     free(cold->name);
     free(cold->lost_text);
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    free(cold->waste);
     free(cold);
 }
 
@@ -151,8 +152,7 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "create a buffer: no memory for its description");
     }
-    if (context->trace)
-        ferryi_observe_buffer(store, bytes);
+    ferryi_watch_created(store, bytes);
     *out = store;
     return FERRY_OK;
 }
@@ -260,7 +260,7 @@ release_copies(ferryi_store *store)
     for (int place = 0; place <= store->context->place_count; place++) {
         struct ferryi_place_copy copy = detach_copy(store, place);
         if (copy.block) {
-            ferryi_checked_gone(store->context, copy.pointer, "was destroyed");
+            ferryi_watch_gone(store->context, copy.pointer, "was destroyed");
             ferryi_store_give_back(store->context, &copy);
         } else if (copy.pointer) {
             release_borrowed(store, &copy);

@@ -56,9 +56,8 @@ enum {
                                  the buffer's storage */
     /* Kernels that write the buffer have not run yet (pending_calls.h). */
     FERRYI_STORE_PENDING_CALLS = 64,
-    FERRYI_STORE_CHECKED = 128, /* all scopes on the buffer take the slow path, because this is a
-                                   checked run (FERRY_DEBUG); constant */
-    FERRYI_STORE_TRACED = 256   /* scopes are traced, so they first miss the fast path; constant */
+    FERRYI_STORE_WATCHED = 128, /* all scopes on the buffer take the slow path, because the context
+                                   has a trace or is checked (watch.h); constant */
 };
 
 /* Kinds of access that a claim (range lock) can have in addition to those of enum ferry_access. */
@@ -215,6 +214,7 @@ struct ferryi_store_cold {
     _Atomic(struct ferryi_pending_calls *) pending_calls;
     /* id of the buffer in the context's trace; constant; 0 if the buffer is not traced */
     _Atomic uint32_t number;
+    FERRYI_GUARDED_BY(ferryi_store_spin) struct ferryi_waste *waste; /* of a checked run; or NULL */
 };
 
 typedef struct ferryi_store {
@@ -491,12 +491,6 @@ ferryi_store_unlock_plain(ferryi_store *store)
     ferryi_lock_is_released(FERRYI_CLASS(ferryi_store_spin));
     atomic_store_explicit(&store->word, 0, memory_order_release);
     FERRYI_INTERLEAVE();
-}
-
-static inline bool
-ferryi_store_is_traced(const ferryi_store *store)
-{
-    return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_TRACED;
 }
 
 /* -- copies ------------------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
 #include "src/store/checked.h"
 #include "src/store/place_pool.h"
 #include "src/store/store.h"
+#include "src/store/watch.h"
 
 #include <string.h>
 
@@ -206,7 +207,7 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
 {
     if (!copy->block)
         return;
-    ferryi_checked_gone(context, copy->pointer, "gave its host copy up since (invalidate, evict)");
+    ferryi_watch_gone(context, copy->pointer, "gave its host copy up since (invalidate, evict)");
     if (copy->transfers > 0 && context->engine)
         ferryi_pins_remove_own(ferryi_engine_pins(context->engine), copy->pointer,
                                copy->block->bytes);

@@ -104,6 +104,6 @@ ferryi_store_unlock_and_park(ferryi_store *store, const struct ferryi_runner *be
     if (behind)
         ferryi_blocked_end(&blocked);
     if (begun)
-        ferryi_shell_trace_wait(context, "wait for a call or a scope", begun);
+        ferryi_trace_wait(context->trace, "wait for a call or a scope", NULL, begun);
     return in_time;
 }

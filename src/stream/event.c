@@ -187,7 +187,7 @@ wait_job(ferry_event *event, const char *what)
     }
     ferryi_mutex_unlock(&event->mutex);
     if (begun)
-        ferryi_shell_trace_wait(event->context, "wait for an asynchronous call", begun);
+        ferryi_trace_wait(event->context->trace, "wait for an asynchronous call", NULL, begun);
     return done ? event_status(event) : ferryi_callback_refuse_wait(what);
 }
 

@@ -31,16 +31,6 @@ ferryi_shell_release(ferry_context *context)
     free(context);
 }
 
-void
-ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns)
-{
-    const struct ferryi_trace_entry entry = {.phase = 'X',
-                                             .category = FERRYI_TRACE_PLAIN("wait"),
-                                             .name = FERRYI_TRACE_ANY(name),
-                                             .begun_ns = begun_ns};
-    ferryi_trace_add(context->trace, &entry);
-}
-
 /* -- owners --- */
 
 bool

@@ -18,10 +18,10 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
-#include "src/base/trace.h"
 #include "src/debug/site.h"
 #include "src/device/device.h"
 #include "src/stream/stream.h"
+#include "src/trace/trace.h"
 
 #define FERRYI_MEMORY_KINDS 5
 #define FERRYI_LONG_LOCKS   16
@@ -172,9 +172,5 @@ ferryi_shell_site(const ferry_context *context, ferryi_site unchecked)
 {
     return context->debug ? ferryi_site_here() : unchecked;
 }
-
-/* Adds an entry to the context's trace. The entry states that this thread waited from `begun_ns`
- * until now. `name` describes what the thread waited for. */
-void ferryi_shell_trace_wait(ferry_context *context, const char *name, uint64_t begun_ns);
 
 #endif

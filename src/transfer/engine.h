@@ -36,8 +36,8 @@
 
 #include "src/base/base.h"
 #include "src/base/copy_loop.h"
-#include "src/base/trace.h"
 #include "src/stream/timeline.h"
+#include "src/trace/trace.h"
 #include "src/transfer/pins.h"
 
 typedef struct ferryi_engine ferryi_engine;

@@ -6,7 +6,6 @@
 
 #include "src/base/callback.h"
 #include "src/base/hold.h"
-#include "src/base/profile.h"
 #include "src/debug/site.h"
 
 /* Minimum size of the parts into which a cancellable transfer is divided if it does not go through
@@ -102,10 +101,8 @@ ferry_status
 ferryi_run_begin(struct ferryi_run *run)
 {
     ferryi_hold_begin();
-    run->profiled =
-        ferryi_profile_begin(direction_name(run->direction), run->job->buffer, run->job->reason);
-    if (run->engine->config.file_trace)
-        run->begun_ns = ferryi_now_ns();
+    run->span = ferryi_span_begin(run->engine->config.file_trace, direction_name(run->direction),
+                                  run->job->buffer, run->job->reason);
     return flag_is_set(run->job) ? cancelled(run) : FERRY_OK;
 }
 
@@ -275,7 +272,7 @@ write_trace(const struct ferryi_run *run)
     struct ferryi_trace_entry entry = {.phase = 'X',
                                        .category = FERRYI_TRACE_PLAIN("transfer"),
                                        .name = FERRYI_TRACE_ANY(direction_name(run->direction)),
-                                       .begun_ns = run->begun_ns,
+                                       .begun_ns = run->span.begun_ns,
                                        .arguments = arguments,
                                        .argument_count = count};
     if (run->timeline)
@@ -348,8 +345,7 @@ ferryi_run_end(struct ferryi_run *run, ferry_status status)
         explain(run, status);
     if (status != FERRY_OK)
         ferryi_run_settle(run);
-    if (run->profiled)
-        ferryi_profile_end();
+    ferryi_span_end(run->span);
     ferryi_hold_end();
     if (run->done == 0)
         return status;

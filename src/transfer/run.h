@@ -9,6 +9,7 @@
  * elements on the device's side.
  */
 
+#include "src/trace/span.h"
 #include "src/transfer/engine.h"
 #include "src/transfer/helpers.h"
 #include "src/transfer/ring.h"
@@ -71,7 +72,7 @@ struct ferryi_staging {
 struct ferryi_run {
     ferryi_engine *engine;
     struct ferryi_transfer_job *job;
-    uint64_t begun_ns; /* start time; set only if transfers are traced to a file */
+    struct ferryi_span span;
     /* conversion of the elements between source and target; or NULL */
     const struct ferryi_transform *transform;
     ferry_direction direction;
@@ -80,9 +81,8 @@ struct ferryi_run {
     /* for a staged peer copy: the timeline for reading the source device */
     ferryi_timeline *second;
     bool staged;
-    bool profiled; /* whether a profiler range is open for the run */
-    bool queued;   /* whether work was queued on a timeline since the last wait for that timeline */
-    size_t bytes;  /* number of bytes of this transfer */
+    bool queued;  /* whether work was queued on a timeline since the last wait for that timeline */
+    size_t bytes; /* number of bytes of this transfer */
     size_t done; /* number of bytes that have arrived if the transfer waits for its bytes; otherwise
                     the number of bytes that were submitted */
     /* Size of the elements that the parts of the transfer must not cut, and the byte of the

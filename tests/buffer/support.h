@@ -115,7 +115,7 @@ void destroy_buffers(ferry_buffer **const *buffers);
  * default stream of that place. */
 void *open_at(fixture *f, ferry_buffer *buffer, int place, ferry_access access, size_t offset,
               size_t count, ferry_scope *scope);
-/* Tells the memory sanitizer that the bytes have values, whose writer it did not see. */
+/* Marks the bytes as initialized for the memory sanitizer, which did not see who wrote them. */
 void mark_initialized(void *memory, size_t bytes);
 /* Opens a scope and closes it at once. This transfers bytes and changes the valid map just as a
  * real use would. */

@@ -96,6 +96,10 @@ ferry_status ferryi_trace_open(const char *path, const struct ferryi_log *log, f
 void ferryi_trace_name_place(ferryi_trace *trace, int place, const char *name);
 struct ferryi_trace_text ferryi_trace_place(const ferryi_trace *trace, int place);
 void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entry);
+/* Adds an entry for a wait of this thread, from `begun_ns` until now. `what` says what it waited
+ * for, such as "wait for a stream", and `device` is the name of the device, or NULL. */
+void ferryi_trace_wait(ferryi_trace *trace, const char *what, const char *device,
+                       uint64_t begun_ns);
 /* Closes the trace. Writes the remaining lines, ends the JSON array and closes the file. Sets
  * *trace to NULL. */
 void ferryi_trace_close(ferryi_trace **trace);

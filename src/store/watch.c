@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/store/observe.h"
+#include "src/store/watch.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -90,8 +90,10 @@ add_scope(const ferryi_store *store, char phase, const char *call, uint64_t id,
 }
 
 void
-ferryi_observe_buffer(ferryi_store *store, size_t bytes)
+ferryi_watch_created(ferryi_store *store, size_t bytes)
 {
+    if (!store->context->trace)
+        return;
     struct ferryi_store_cold *cold = ferryi_store_make_cold(store);
     if (cold)
         atomic_store_explicit(
@@ -105,61 +107,86 @@ ferryi_observe_buffer(ferryi_store *store, size_t bytes)
 }
 
 void
-ferryi_observe_open(const ferryi_store *store, struct ferryi_range range, ferry_access kind,
-                    int place, const ferryi_timeline *timeline, uint64_t id, const char *call)
+ferryi_watch_opened(const struct ferryi_access *access)
 {
+    const ferryi_store *store = access->store;
     struct arguments arguments;
-    describe_use(&arguments, store, range.begin, range.end, (uint8_t)kind, place);
-    if (timeline)
-        add_number(&arguments, "stream", timeline->number);
-    add_scope(store, 'b', call, id, &arguments);
+    if (!store->context->trace)
+        return;
+    describe_use(&arguments, store, access->begin, access->end, access->access, access->place);
+    if (access->timeline)
+        add_number(&arguments, "stream", access->timeline->number);
+    add_scope(store, 'b', access->reason, access->id, &arguments);
 }
 
 static void
-observe_scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id,
-                  enum ferryi_close how)
+scope_end(const ferryi_store *store, const struct ferryi_claim *claim, uint64_t id,
+          enum ferryi_close how)
 {
     static const struct ferryi_trace_text closed = FERRYI_TRACE_PLAIN("close"),
                                           abandoned = FERRYI_TRACE_PLAIN("abandon");
     struct arguments arguments;
+    if (!store->context->trace)
+        return;
     describe_use(&arguments, store, claim->begin, claim->end, claim->access, claim->place);
     add_text(&arguments, "end", how == FERRYI_CLOSE_COMMIT ? closed : abandoned);
     add_scope(store, 'e', ferryi_scope_call(claim->access, claim->place), id, &arguments);
 }
 
 void
-ferryi_observe_use(const ferryi_store *store, struct ferryi_range range, uint8_t access, int place,
-                   const char *reason)
+ferryi_watch_used(ferryi_store *store, struct ferryi_range range, uint8_t access, int place,
+                  const char *reason)
 {
     struct arguments arguments;
+    ferryi_watch_waste(store, range, access, reason);
+    if (!store->context->trace)
+        return;
     describe_use(&arguments, store, range.begin, range.end, access, place);
     add(store->context->trace, of_use, reason, &arguments);
 }
 
-void
-ferryi_observe_close(const struct ferryi_access *access, const struct ferryi_claim *claim,
-                     enum ferryi_close how)
+/* A read needs what was fetched, and a write that is given up leaves no bytes. An update by a scope
+ * may use no more than the same scope has fetched. */
+static void
+scope_used(ferryi_store *store, const struct ferryi_claim *claim, enum ferryi_close how)
 {
-    const ferryi_store *store = access->store;
-    if (!ferryi_store_is_traced(store) || claim->access == FERRYI_ACCESS_DROP)
-        return;
-    if (!access->reason) {
-        observe_scope_end(store, claim, access->id, how);
-    } else if (how == FERRYI_CLOSE_COMMIT) {
-        ferryi_observe_use(store, (struct ferryi_range){claim->begin, claim->end}, claim->access,
-                           claim->place, access->reason);
-    }
+    if (claim->access != FERRY_UPDATE)
+        ferryi_watch_waste(store, (struct ferryi_range){claim->begin, claim->end},
+                           how == FERRYI_CLOSE_COMMIT ? claim->access : FERRY_READ,
+                           ferryi_scope_call(claim->access, claim->place));
 }
 
 void
-ferryi_observe_hold(const ferryi_store *store, int place, size_t begin, size_t end)
+ferryi_watch_closed(const struct ferryi_access *access, const struct ferryi_claim *claim,
+                    enum ferryi_close how)
 {
-    struct arguments arguments;
-    start(&arguments, ferryi_store_name(store), ferryi_store_number(store));
-    add_number(&arguments, "offset", begin);
-    add_number(&arguments, "bytes", end - begin);
-    add_text(&arguments, "place", ferryi_trace_place(store->context->trace, place));
-    add(store->context->trace, of_buffer, "hold", &arguments);
+    ferryi_store *store = access->store;
+    ferryi_watch_pages(store);
+    if (claim->access == FERRYI_ACCESS_DROP)
+        return;
+    if (!access->reason) {
+        scope_used(store, claim, how);
+        scope_end(store, claim, access->id, how);
+    } else if (how == FERRYI_CLOSE_COMMIT) {
+        ferryi_watch_used(store, (struct ferryi_range){claim->begin, claim->end}, claim->access,
+                          claim->place, access->reason);
+    }
+}
+
+void *
+ferryi_watch_held(ferryi_store *store, int place, void *pointer, struct ferryi_range range)
+{
+    if (store->context->trace) {
+        struct arguments arguments;
+        start(&arguments, ferryi_store_name(store), ferryi_store_number(store));
+        add_number(&arguments, "offset", range.begin);
+        add_number(&arguments, "bytes", range.end - range.begin);
+        add_text(&arguments, "place", ferryi_trace_place(store->context->trace, place));
+        add(store->context->trace, of_buffer, "hold", &arguments);
+    }
+    ferryi_watch_no_waste(store);
+    return ferryi_watch_pointer(store, place, pointer, "hold",
+                                ferryi_shell_site(store->context, FERRYI_SITE_NONE), range);
 }
 
 /* -- pieces of one transfer -------------------------------------------------------------------- */
@@ -179,8 +206,8 @@ offset_of(ferryi_store *store, int place, const void *memory)
 }
 
 static void
-observe_piece(const ferry_context *context, const struct ferryi_piece *piece, size_t bytes,
-              const char *reason)
+watch_piece(const ferry_context *context, const struct ferryi_piece *piece, size_t bytes,
+            const char *reason)
 {
     ferryi_store *target = (ferryi_store *)(uintptr_t)piece->target_owner,
                  *source = (ferryi_store *)(uintptr_t)piece->source_owner;
@@ -210,12 +237,12 @@ observe_piece(const ferry_context *context, const struct ferryi_piece *piece, si
 }
 
 void
-ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *pieces, size_t count,
-                      size_t done, const char *reason)
+ferryi_watch_pieces(const ferry_context *context, const struct ferryi_piece *pieces, size_t count,
+                    size_t done, const char *reason)
 {
     for (size_t i = 0; i < count && done > 0; i++) {
         size_t bytes = ferryi_min_size(pieces[i].bytes, done);
-        observe_piece(context, &pieces[i], bytes, reason);
+        watch_piece(context, &pieces[i], bytes, reason);
         done -= bytes;
     }
 }
@@ -223,10 +250,12 @@ ferryi_observe_pieces(const ferry_context *context, const struct ferryi_piece *p
 /* -- launches and evictions -------------------------------------------------------------------- */
 
 void
-ferryi_observe_launch(const ferry_context *context, const char *kernel,
-                      const ferryi_timeline *timeline, uint64_t begun_ns)
+ferryi_watch_launch(const ferry_context *context, const char *kernel,
+                    const ferryi_timeline *timeline, uint64_t begun_ns)
 {
     struct arguments arguments;
+    if (!context->trace)
+        return;
     arguments.count = 0;
     add_text(&arguments, "place", ferryi_trace_place(context->trace, timeline->place));
     add_number(&arguments, "stream", timeline->number);
@@ -240,19 +269,24 @@ ferryi_observe_launch(const ferry_context *context, const char *kernel,
                                                   .argument_count = arguments.count});
 }
 
-struct ferryi_observed_store
-ferryi_observed_store(const ferryi_store *store)
+struct ferryi_watched_store
+ferryi_watched_store(const ferryi_store *store)
 {
-    struct ferryi_observed_store out = {.id = ferryi_store_number(store)};
-    snprintf(out.name, sizeof(out.name), "%s", ferryi_store_name(store));
+    struct ferryi_watched_store out = {0};
+    if (store->context->trace) {
+        out.id = ferryi_store_number(store);
+        snprintf(out.name, sizeof(out.name), "%s", ferryi_store_name(store));
+    }
     return out;
 }
 
 void
-ferryi_observe_eviction(const ferry_context *context, const struct ferryi_observed_store *store,
-                        int place, size_t bytes)
+ferryi_watch_eviction(const ferry_context *context, const struct ferryi_watched_store *store,
+                      int place, size_t bytes)
 {
     struct arguments arguments;
+    if (!context->trace)
+        return;
     start(&arguments, store->name, store->id);
     add_number(&arguments, "bytes", bytes);
     add_text(&arguments, "place", ferryi_trace_place(context->trace, place));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/base/trace.h"
+#include "src/trace/trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -703,6 +703,19 @@ ferryi_trace_place(const ferryi_trace *trace, int place)
     if (!trace || place < 0 || place >= PLACES)
         return (struct ferryi_trace_text)FERRYI_TRACE_ANY("");
     return (struct ferryi_trace_text){trace->places[place], trace->plain_bytes[place]};
+}
+
+void
+ferryi_trace_wait(ferryi_trace *trace, const char *what, const char *device, uint64_t begun_ns)
+{
+    const struct ferryi_trace_text text = FERRYI_TRACE_ANY(device);
+    const struct ferryi_trace_argument argument = FERRYI_TRACE_TEXT("device", text);
+    ferryi_trace_add(trace, &(struct ferryi_trace_entry){.phase = 'X',
+                                                         .category = FERRYI_TRACE_PLAIN("wait"),
+                                                         .name = FERRYI_TRACE_ANY(what),
+                                                         .begun_ns = begun_ns,
+                                                         .arguments = &argument,
+                                                         .argument_count = device != NULL});
 }
 
 /* Closes the trace. Writes the last event of the JSON array without a comma, because JSON allows no
