@@ -31,7 +31,7 @@
 #ifdef FERRYI_HAVE_NVTX
 #include <nvtx3/nvToolsExtMem.h>
 
-#include "src/trace/profile.h"
+#include "src/base/profile.h"
 
 static void
 end_region(struct ferryi_zone_state *state, const void *memory)

@@ -77,17 +77,22 @@ surplus(ferry_pool *pool, size_t need)
     return reserved > NEVER_MUCH && reserved > most ? reserved - most + most / SLACK_PART : 0;
 }
 
+bool
+ferryi_pool_has_plenty(const ferry_pool *pool, size_t need)
+{
+    const struct ferryi_pool_backend *backend = &pool->config.backend;
+    size_t left, total;
+    return backend->info && backend->info(backend->user, &left, &total) == FERRY_OK &&
+           left >= ferryi_pool_new_slab_bytes(pool, need) + total / RESERVE_PART;
+}
+
 /* Returns whether idle memory may be returned to the backend now. This is always so if the
  * backend's `free` does not wait for the device. Otherwise, the device must be short of memory, or
  * the amount of its free memory must be unknown, and no stream may be captured. */
 static bool
 may_free(const ferry_pool *pool, size_t need)
 {
-    const struct ferryi_pool_backend *backend = &pool->config.backend;
-    size_t left = 0, total = 0;
-    bool is_short = !backend->free_waits || !backend->info ||
-                    backend->info(backend->user, &left, &total) != FERRY_OK ||
-                    left < ferryi_pool_new_slab_bytes(pool, need) + total / RESERVE_PART;
+    bool is_short = !pool->config.backend.free_waits || !ferryi_pool_has_plenty(pool, need);
     return is_short && !ferryi_pool_puts_off_frees(pool);
 }
 

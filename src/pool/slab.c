@@ -292,9 +292,22 @@ find(const ferry_pool *pool, const struct ferryi_pool_request *request)
      * their size class. */
     if (!block && small && request->least_fits && request->list > 0)
         block = search(pool, bin - 1, true, false, request);
-    if (!block && request->timeline)
+    if (!block && request->timeline && !request->waits_last)
         block = search(pool, bin, true, true, request);
     return block;
+}
+
+unsigned
+ferryi_pool_count_busy(const ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    const struct ferryi_link *head = &pool->bins[ferryi_pool_bin_of_class(request->list)],
+                             *link = head->next;
+    unsigned busy = 0;
+    for (unsigned i = 0; link != head && i < LOOK; i++, link = link->next)
+        busy += fits(FERRYI_BLOCK_OF(link), request) &&
+                !ferryi_sync_point_is_ordered(pool->config.order, request->timeline,
+                                              FERRYI_BLOCK_OF(link)->point);
+    return busy;
 }
 
 /* Changes the state of a block that is in no bin to MOVING, and counts the block as live in its

@@ -158,6 +158,8 @@ struct ferryi_pool_request {
                      a block that is up to 1/8 too large */
     bool least_fits; /* whether a search accepts a block that has room for the requested bytes, but
                         not for a block of their size class */
+    bool waits_last; /* whether the pool rather grows than gives out a block for whose last use the
+                        stream must wait */
     bool fresh;      /* whether the memory of the block has just come from the backend */
     bool internal;   /* whether the caller puts the name of the memory before an error message */
     struct ferryi_pool_figures seen; /* set by ferryi_out_of_memory_is_over() */
@@ -328,6 +330,10 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
  * work of the request's stream. Returns NULL if no idle memory is suitable. A request for the host
  * gets only memory whose work is known to be done.
  */
+/* Returns how many idle blocks have the size of the request, but are in use by work for which the
+ * request's stream would have to wait. Counts at most as many blocks as a search examines. */
+FERRYI_POOL_LOCKED unsigned ferryi_pool_count_busy(const ferry_pool *pool,
+                                                   const struct ferryi_pool_request *request);
 FERRYI_POOL_LOCKED ferry_block *ferryi_pool_find(ferry_pool *pool,
                                                  const struct ferryi_pool_request *request);
 /* Changes a block's state from MOVING to LIVE, and counts the allocation. `hit` is whether the
@@ -399,6 +405,9 @@ ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool
 /* Sets the pool's limits to those of the options. The limits take effect at the next call on the
  * pool. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* Returns whether the backend says that its memory is still plentiful after the pool has grown by a
+ * block of `need` bytes. */
+bool ferryi_pool_has_plenty(const ferry_pool *pool, size_t need);
 /* Frees idle memory if the pool would have too much of it after growing by a block of `need` bytes.
  * Must be called before the pool grows. The caller must not hold the pool's mutex. */
 void ferryi_pool_make_room(ferry_pool *pool, size_t need);

@@ -10,6 +10,9 @@
 /* Maximum number of times that an allocation is repeated because another thread has freed memory
  * since it failed. */
 #define RETRIES 16
+/* An upload that would have to wait for memory gets new memory while fewer idle blocks of its size
+ * than this are in use. */
+#define SPARES 3
 
 /* -- from idle memory -------------------------------------------------------------------------- */
 
@@ -53,14 +56,55 @@ ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request, f
     return FERRY_OK;
 }
 
-static ferry_status
-reuse_or_ask(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_block **out)
+/* Returns whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend.
+ */
+FERRYI_POOL_LOCKED static bool
+is_within_limit(const ferry_pool *pool, size_t bytes)
 {
+    size_t limit = pool->limit_bytes;
+    return limit == 0 ||
+           (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
+}
+
+/* Returns whether this thread is compacting the pool. */
+static bool
+is_compacting(const ferry_pool *pool)
+{
+    return atomic_load_explicit(&pool->compactor, memory_order_relaxed) == ferryi_thread_id();
+}
+
+/*
+ * Returns whether the pool should grow instead of making the request's stream wait for the last use
+ * of an idle block. A stream of the transfer engine brings bytes of many buffers, and the host may
+ * wait for it, so it must not wait for a kernel that has nothing to do with them. SPARES idle
+ * blocks of the size are enough for an upload, a kernel and a download at the same time, so that a
+ * program that queues work far ahead does not make the pool grow without end.
+ */
+static bool
+rather_grows(ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    ferryi_mutex_lock(&pool->mutex);
+    unsigned busy = ferryi_pool_count_busy(pool, request);
+    bool within = is_within_limit(pool, ferryi_pool_new_slab_bytes(pool, request->need));
+    ferryi_mutex_unlock(&pool->mutex);
+    return busy > 0 && busy < SPARES && within && !is_compacting(pool) &&
+           ferryi_pool_has_plenty(pool, request->need);
+}
+
+/* Searches the pool's idle memory. A block whose last use may have ended is asked for before the
+ * host or a stream of the transfer engine waits for it. */
+static ferry_status
+reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+{
+    request->waits_last = request->timeline && atomic_load(&request->timeline->internal);
     ferry_status status = ferryi_pool_reuse(pool, request, out);
-    if (status == FERRY_OK && !*out && !request->timeline &&
+    if (status == FERRY_OK && !*out && (!request->timeline || request->waits_last) &&
         ferryi_pool_ask_oldest(pool, ferryi_pool_bin_of_class(request->list)))
         status = ferryi_pool_reuse(pool, request, out);
-    return status;
+    if (status != FERRY_OK || *out || !request->waits_last || rather_grows(pool, request))
+        return status;
+    request->waits_last = false;
+    return ferryi_pool_reuse(pool, request, out);
 }
 
 /* -- from the backend -------------------------------------------------------------------------- */
@@ -86,16 +130,6 @@ ask_backend(const ferry_pool *pool, size_t bytes, void **out)
     return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                        "allocate %zu bytes: the backend gave %p, which is not aligned to %zu bytes",
                        bytes, memory, backend->align);
-}
-
-/* Returns whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend.
- */
-FERRYI_POOL_LOCKED static bool
-is_within_limit(const ferry_pool *pool, size_t bytes)
-{
-    size_t limit = pool->limit_bytes;
-    return limit == 0 ||
-           (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
 }
 
 ferry_status
@@ -162,14 +196,14 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
     ferry_status status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out && collect(pool, request))
         status = reuse_or_ask(pool, request, out);
-    if (status == FERRY_OK && !*out &&
-        atomic_load_explicit(&pool->compactor, memory_order_relaxed) == ferryi_thread_id())
+    if (status == FERRY_OK && !*out && is_compacting(pool))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "a compaction moves blocks into idle memory only");
     if (status == FERRY_OK && !*out) {
         ferryi_pool_make_room(pool, request->need);
         status =
             ferryi_pool_grow(pool, request, ferryi_pool_new_slab_bytes(pool, request->need), out);
+        request->waits_last = false;
         if (status == FERRY_ERROR_OUT_OF_MEMORY)
             status = ferryi_pool_overcome_shortage(pool, request, out);
         ferryi_pool_maintain(pool, true);

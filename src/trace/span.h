@@ -4,7 +4,7 @@
 
 /* The time of a transfer, an eviction or a launch, for the trace and for profilers. */
 
-#include "src/trace/profile.h"
+#include "src/base/profile.h"
 #include "src/trace/trace.h"
 
 struct ferryi_span {

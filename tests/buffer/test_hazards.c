@@ -707,41 +707,6 @@ test_marks_are_ordered_on_their_stream(void **state)
 
 /* -- who need not wait ------------------------------------------------------------------------- */
 
-/* A thread that releases the blocked kernels after a while. A test that wrongly waits for these
- * kernels then fails and does not hang. */
-struct watchdog {
-    pthread_t thread;
-    atomic_bool finished, late;
-};
-
-static void *
-watch(void *argument)
-{
-    struct watchdog *dog = argument;
-    for (int i = 0; i < 500 && !atomic_load(&dog->finished); i++)
-        nanosleep(&(struct timespec){0, 10 * 1000 * 1000}, NULL);
-    atomic_store(&dog->late, !atomic_load(&dog->finished));
-    work_gate(true);
-    return NULL;
-}
-
-static void
-close_gate(struct watchdog *dog)
-{
-    work_gate(false);
-    atomic_init(&dog->finished, false);
-    atomic_init(&dog->late, false);
-    assert_int_equal(pthread_create(&dog->thread, NULL, watch, dog), 0);
-}
-
-static void
-open_gate(struct watchdog *dog)
-{
-    atomic_store(&dog->finished, true);
-    assert_int_equal(pthread_join(dog->thread, NULL), 0);
-    assert_false(atomic_load(&dog->late));
-}
-
 /* While a kernel reads the device replica, the host replica may be written. This holds even if the
  * device replica was uploaded from the host replica. */
 static void

@@ -87,6 +87,34 @@ work_gate(bool open)
     atomic_store(&control->closed, !open);
 }
 
+static void *
+watch(void *argument)
+{
+    struct watchdog *dog = argument;
+    for (int i = 0; i < 500 && !atomic_load(&dog->finished); i++)
+        usleep(10 * 1000);
+    atomic_store(&dog->late, !atomic_load(&dog->finished));
+    work_gate(true);
+    return NULL;
+}
+
+void
+close_gate(struct watchdog *dog)
+{
+    work_gate(false);
+    atomic_init(&dog->finished, false);
+    atomic_init(&dog->late, false);
+    assert_int_equal(pthread_create(&dog->thread, NULL, watch, dog), 0);
+}
+
+void
+open_gate(struct watchdog *dog)
+{
+    atomic_store(&dog->finished, true);
+    assert_int_equal(pthread_join(dog->thread, NULL), 0);
+    assert_false(atomic_load(&dog->late));
+}
+
 static void
 pass_gate(void)
 {

@@ -47,6 +47,17 @@ unsigned work_done(void);
  * not block. A test must not make kernels block unless they run on threads of the device, because
  * the test would hang. */
 void work_gate(bool open);
+
+/* close_gate() makes all kernels block until open_gate() is called. If that takes more than 5 s, a
+ * thread lets the kernels go on, and open_gate() fails the test. So a test that wrongly waits for
+ * these kernels fails and does not hang. */
+struct watchdog {
+    pthread_t thread;
+    atomic_bool finished, late;
+};
+
+void close_gate(struct watchdog *dog);
+void open_gate(struct watchdog *dog);
 ferry_status launch_fill(work *w, ferry_stream *stream, ferry_buffer *out, size_t offset,
                          size_t count, int value);
 ferry_status launch_add(work *w, ferry_stream *stream, ferry_buffer *inout, size_t offset,

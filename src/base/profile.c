@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "src/trace/profile.h"
+#include "src/base/profile.h"
 
 #include <pthread.h>
 #include <stdio.h>
