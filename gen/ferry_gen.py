@@ -36,6 +36,11 @@ def make_parser(version):
     check = commands.add_parser("check", help="only check type files and files of kernels")
     check.add_argument("types", metavar="FILE.json", nargs="+")
     add_typedef(check)
+    check.add_argument("--device", action="store_true", help="also compile the texts for devices with each compiler that is installed: NVRTC, "
+                       "hiprtc, and clang for OpenCL C. No GPU is needed. The exit status is 77 if none of them is installed")
+    check.add_argument("--device-target", dest="device_targets", metavar="TARGET", action="append", default=[], type=device_target,
+                       help="compile them for this target alone, such as sm_90, gfx942 or CL3.0; may be repeated "
+                       "(default: compute_75, gfx90a and CL1.2)")
     new = commands.add_parser("new", help="write a type file from a C declaration, with the compiler's own layout")
     new.add_argument("source", metavar="HEADER.h", help="the header that declares it")
     new.add_argument("declaration", metavar="TYPE", nargs="+", help="'struct NAME', or a typedef's name")
@@ -80,6 +85,13 @@ def typedef(text):
     if not (name and equals and c_type):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME=TYPE")
     return name, c_type
+
+
+def device_target(text):
+    from ferry_device import language_of
+    if not language_of(text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no target; expected one such as sm_90, gfx942 or CL3.0")
+    return text
 
 
 def parse(arguments, version):
@@ -176,6 +188,24 @@ def refuse_system_header(output, described):
                           f"'{described.header}', without a folder; expected another name")
 
 
+class DeviceError(GeneratorError):
+    """Texts for devices do not compile, or could not be compiled."""
+
+
+def check_texts(types, targets):
+    """Compiles the texts for devices."""
+    from ferry_device import NO_COMPILER, check_devices
+    problems, compiled = check_devices(types, targets)
+    sys.stdout.flush()
+    if problems:
+        raise DeviceError("\n".join(problems))
+    if not compiled:
+        error = DeviceError("ferry-gen: no text was compiled, because no compiler for it is installed; install NVRTC (pip install nvidia-cuda-nvrtc), "
+                            "hiprtc or clang")
+        error.status = NO_COMPILER
+        raise error
+
+
 def write_new(options):
     from ferry_new import new_text
     text = new_text(options)
@@ -223,6 +253,8 @@ def run(options, program):
         for one in types:
             for key, note in getattr(one, "notes", ()):
                 print(f"{one.path}: {key}: {note}")
+        if options.device or options.device_targets:
+            check_texts(types, options.device_targets)
         return
     refuse_system_header(options.output, types[0])
     from ferry_render import Renderer
@@ -243,7 +275,7 @@ def main(arguments=None, program=None, version=None):
         run(options, program or sys.argv[0])
     except GeneratorError as error:
         print(error, file=sys.stderr)
-        return 1
+        return error.status
     return 0
 
 

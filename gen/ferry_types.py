@@ -57,6 +57,8 @@ BUILTIN_DIR = os.path.join(os.path.dirname(os.path.realpath(__file__)), "types")
 class GeneratorError(Exception):
     """Ends a run with its text as the message."""
 
+    status = 1  # of the program
+
 
 class TypeFileError(GeneratorError):
     """What is wrong with a type file: `file: key: what was wrong and what was expected`."""

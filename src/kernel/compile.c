@@ -8,56 +8,16 @@
 #include "src/device/target.h"
 #include "src/kernel/kernel.h"
 
-/*
- * Declarations of the built-in element types that a language lacks. They precede every kernel
- * source of that language.
- *
- * The 64-bit integers have the types of <cuda/std/cstdint>, so that CUDA source may include that
- * header or repeat the declarations.
- */
-static const char cuda_declarations[] = "#ifndef FERRY_NO_CUDA_TYPES\n"
-                                        "typedef signed char int8_t;\n"
-                                        "typedef short int16_t;\n"
-                                        "typedef int int32_t;\n"
-                                        "typedef long long int64_t;\n"
-                                        "typedef unsigned char uint8_t;\n"
-                                        "typedef unsigned short uint16_t;\n"
-                                        "typedef unsigned int uint32_t;\n"
-                                        "typedef unsigned long long uint64_t;\n"
-                                        "struct ferry_half { uint16_t bits; };\n"
-                                        "struct ferry_bfloat16 { uint16_t bits; };\n"
-                                        "struct ferry_complex_float { float real, imaginary; };\n"
-                                        "struct ferry_complex_double { double real, imaginary; };\n"
-                                        "#endif\n";
+/* Declarations of the built-in element types that a language lacks, from gen/declarations.cu and
+ * gen/declarations.cl. They precede every kernel source of that language. */
+extern const unsigned char ferryi_cuda_declarations[], ferryi_opencl_declarations[];
 
-/* size_t of the host, in OpenCL C, whose kernels take no size_t. */
+/* The line that tells OpenCL C how large size_t of the host is. */
 #if SIZE_MAX > UINT32_MAX
-#define OPENCL_SIZE "ulong"
+#define OPENCL_SIZE ""
 #else
-#define OPENCL_SIZE "uint"
+#define OPENCL_SIZE "#define FERRY_SIZE_32\n"
 #endif
-
-static const char opencl_declarations[] =
-    "#ifdef cl_khr_fp64\n"
-    "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"
-    "#endif\n"
-    "#ifndef FERRY_NO_OPENCL_TYPES\n"
-    "typedef char int8_t;\n"
-    "typedef short int16_t;\n"
-    "typedef int int32_t;\n"
-    "typedef long int64_t;\n"
-    "typedef uchar uint8_t;\n"
-    "typedef ushort uint16_t;\n"
-    "typedef uint uint32_t;\n"
-    "typedef ulong uint64_t;\n"
-    "typedef " OPENCL_SIZE " ferry_size;\n"
-    "typedef struct ferry_half { ushort bits; } ferry_half;\n"
-    "typedef struct ferry_bfloat16 { ushort bits; } ferry_bfloat16;\n"
-    "typedef struct ferry_complex_float { float real, imaginary; } ferry_complex_float;\n"
-    "#ifdef cl_khr_fp64\n"
-    "typedef struct ferry_complex_double { double real, imaginary; } ferry_complex_double;\n"
-    "#endif\n"
-    "#endif\n";
 
 /* The line that forbids fused operations in OpenCL C, whose compilers have no such option. */
 static const char opencl_exact[] = "#pragma OPENCL FP_CONTRACT OFF\n";
@@ -163,14 +123,16 @@ ferryi_kernel_make_text(const ferry_kernel_code *source, const ferry_parameter *
                         size_t parameter_count, char **out)
 {
     const bool is_opencl = source->kind == FERRY_CODE_OPENCL;
-    const char *builtin = is_opencl ? opencl_declarations : cuda_declarations;
+    const char *size = is_opencl ? OPENCL_SIZE : "";
+    const char *builtin =
+        (const char *)(is_opencl ? ferryi_opencl_declarations : ferryi_cuda_declarations);
     const char *exact = is_opencl && (source->flags & FERRY_CODE_EXACT) ? opencl_exact : "";
     size_t length;
     const char *own = ferryi_code_text(source, &length);
     /* A #line directive that precedes the kernel author's source. It makes the compiler's line
      * numbers start at the beginning of this source. */
     static const char first_line[] = "#line 1\n";
-    size_t bytes = strlen(builtin) + strlen(exact) + sizeof(first_line) + length;
+    size_t bytes = strlen(size) + strlen(builtin) + strlen(exact) + sizeof(first_line) + length;
     for (size_t i = 0; i < parameter_count; i++) {
         const char *declaration = new_declaration(parameters, i, source->kind);
         bytes += declaration ? strlen(declaration) + 1 : 0;
@@ -178,7 +140,7 @@ ferryi_kernel_make_text(const ferry_kernel_code *source, const ferry_parameter *
     char *text = malloc(bytes);
     if (!text)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for %zu bytes of source", bytes);
-    char *end = stpcpy(stpcpy(text, builtin), exact);
+    char *end = stpcpy(stpcpy(stpcpy(text, size), builtin), exact);
     for (size_t i = 0; i < parameter_count; i++) {
         const char *declaration = new_declaration(parameters, i, source->kind);
         if (declaration) {
