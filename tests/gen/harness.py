@@ -2,9 +2,9 @@
 """Common functions of the generator's tests: paths, and calls of ferry-gen and compilers."""
 
 import copy
+import json
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
@@ -86,24 +86,13 @@ def compile_problems(compiler, options, folders, path, output=os.devnull):
     return result.stderr.splitlines()[:20] or [f"{compiler[0]}: exit status {result.returncode}"]
 
 
-def kernel_declarations(language):
-    """Returns what Ferry puts before every kernel source of a language, "cuda" or "opencl"."""
-    text = (ROOT / "src" / "kernel" / "compile.c").read_text()
-    literals = text.partition(f"{language}_declarations[] =")[2].partition(";\n\n")[0]
-    words = re.findall(r'"((?:[^"\\]|\\.)*)"|\b(OPENCL_SIZE)\b', literals)
-    return "".join("ulong" if size else literal for literal, size in words).encode().decode("unicode_escape")
+# Files of kernels that others describe: of tests, benchmarks and examples.
+KERNEL_FILES = [path for pattern in ("tests/gen/kernels/several.json", "tests/consumer/mylib/kernels.json", "bench/kernels.json", "examples/*.json", "examples/*/*.json")
+                for path in sorted(ROOT.glob(pattern)) if "kernels" in json.loads(path.read_text())]
+OPENCL_WARNINGS = ("-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror")
 
 
-def opencl_compiler():
-    """Returns the clang that reads OpenCL C, or None."""
-    return next((name for name in ("clang", "clang-14") if shutil.which(name)), None)
-
-
-def opencl_problems(compiler, text, folder):
-    """Returns the messages of a compiler of OpenCL C 1.2 for a text, none when it succeeds."""
-    path = pathlib.Path(folder) / "text.cl"
-    path.write_text(text, encoding="utf-8")
-    options = ["-x", "cl", "-cl-std=CL1.2", "-target", "spir64", "-Xclang", "-fdeclare-opencl-builtins", "-Xclang", "-finclude-default-header",
-               "-fsyntax-only", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
-    result = subprocess.run([compiler, *options, str(path)], capture_output=True, text=True)
-    return result.stderr.splitlines()[:20] if result.returncode else []
+def device_problems(compiler, texts, *warnings):
+    """Returns what a compiler of ferry_device.py says of Texts, nothing when they compile."""
+    found = compiler.problems(texts, compiler.default, *warnings)
+    return [f"{text.name}: {line}" for text, problem in zip(texts, found) for line in problem.splitlines()[:20]]

@@ -9,19 +9,18 @@ places are those where a file of kernels or a type file may name something. Norm
 usage: odd.py [all | SEED]
 """
 
-import ctypes
 import json
-import os
 import pathlib
 import random
 import re
 import sys
 import tempfile
 
-from harness import (GEN, HERE, ROOT, TEMPLATES, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers,
-                     kernel_declarations, opencl_compiler, opencl_problems)
+from harness import (GEN, HERE, OPENCL_WARNINGS, ROOT, TEMPLATES, WARNINGS, Tap, builtin_headers, c_compilers, compile_problems, cxx_compilers,
+                     device_problems)
 
 import ferry_names
+from ferry_device import Clang, Runtime, Text
 from ferry_kernels import KernelFile
 from ferry_render import Renderer
 from ferry_types import RESERVED, ElementType, GeneratorError
@@ -102,30 +101,6 @@ def drawn(found, everything, chosen):
     return found if everything else sorted(set(chosen.sample(found, DRAWN)) | set(ACCEPTED))
 
 
-class Nvrtc:
-    """NVRTC by its C interface; `found` is false where it is not installed."""
-
-    def __init__(self):
-        self.library = None
-        for name in [os.environ.get("FERRY_NVRTC_LIBRARY")] if os.environ.get("FERRY_NVRTC_LIBRARY") else ("libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"):
-            try:
-                self.library = self.library or ctypes.CDLL(name)
-            except OSError:
-                continue
-        self.declarations = kernel_declarations("cuda")
-
-    def problems(self, text):
-        program, size = ctypes.c_void_p(), ctypes.c_size_t()
-        self.library.nvrtcCreateProgram(ctypes.byref(program), (self.declarations + text).encode(), b"odd.cu", 0, None, None)
-        options = (ctypes.c_char_p * 1)(b"--gpu-architecture=compute_75")
-        status = self.library.nvrtcCompileProgram(program, 1, options)
-        self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-        log = ctypes.create_string_buffer(size.value + 1)
-        self.library.nvrtcGetProgramLog(program, log)
-        self.library.nvrtcDestroyProgram(ctypes.byref(program))
-        return log.value.decode(errors="replace").splitlines()[:20] if status else []
-
-
 def cuda_text(file):
     """The CUDA text of a file's kernel, without the macros that it leaves behind."""
     found = file.kernels[0]
@@ -197,7 +172,7 @@ def compiled(folder, folders, place, headers, alone):
 def main():
     everything = sys.argv[1:] == ["all"]
     seed = int(sys.argv[1]) if len(sys.argv) > 1 and not everything else SEED
-    chosen, tap, nvrtc, opencl = random.Random(seed), Tap(), Nvrtc(), opencl_compiler()
+    chosen, tap, nvrtc, opencl = random.Random(seed), Tap(), Runtime("nvrtc"), Clang()
     print(f"# seed {seed}")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
@@ -212,13 +187,13 @@ def main():
             names, headers, texts, opencl_texts = kernel_headers(folder, renderer, place, drawn(words(), everything, chosen))
             problems = [] if names else ["no name is accepted"]
             tap.case(f"{place}: {len(names)} names compile", problems + compiled(folder, folders, place, headers, False))
-            if nvrtc.library:
-                tap.case(f"{place}: {len(names)} texts compile as CUDA", nvrtc.problems("".join(texts)))
+            if nvrtc.found:
+                tap.case(f"{place}: {len(names)} texts compile as CUDA", device_problems(nvrtc, [Text("odd", "cuda", "".join(texts))]))
             else:
                 tap.skip(f"{place}: CUDA", "NVRTC is not installed")
-            if opencl:
-                text = kernel_declarations("opencl") + "".join(opencl_texts)
-                tap.case(f"{place}: {len(names)} texts compile as OpenCL C", opencl_problems(opencl, text, folder))
+            if opencl.found:
+                text = Text("odd", "opencl", "".join(opencl_texts))
+                tap.case(f"{place}: {len(names)} texts compile as OpenCL C", device_problems(opencl, [text], OPENCL_WARNINGS))
             else:
                 tap.skip(f"{place}: OpenCL C", "clang is not installed")
         for place in TYPE_PLACES:

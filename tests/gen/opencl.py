@@ -13,17 +13,16 @@ import subprocess
 import sys
 import tempfile
 
-from harness import (C_WARNINGS, HERE, ROOT, TYPES, Tap, builtin_headers, c_compilers, compile_problems, ferry_gen, generate, kernel_declarations,
-                     opencl_compiler, opencl_problems)
+from harness import (C_WARNINGS, HERE, KERNEL_FILES, OPENCL_WARNINGS, ROOT, TYPES, Tap, builtin_headers, c_compilers, compile_problems, device_problems, ferry_gen,
+                     generate)
 
 import ferry_names
 import ferry_opencl
+from ferry_device import Clang, Text, texts_of
 from ferry_kernels import KernelFile
 from ferry_types import ElementType, read_object
 from output import DECLARED, one_struct
 
-FILES = ("tests/gen/kernels/several.json", "tests/consumer/mylib/kernels.json", "bench/kernels.json", "examples/*.json", "examples/*/*.json")
-EXACT = "#pragma OPENCL FP_CONTRACT OFF\n"
 
 
 def kernel_file(data, **more):
@@ -31,23 +30,16 @@ def kernel_file(data, **more):
     return KernelFile("k.json", {**base, **more, "kernels": [{"name": "k", **data}]})
 
 
-def whole_text(kernel):
-    """What a device compiles, of both kernels of a reduction in one."""
-    structs = dict.fromkeys(parameter.element.opencl_text for parameter in kernel.parameters)
-    return kernel_declarations("opencl") + EXACT + "".join(structs) + kernel.opencl_text + kernel.into_opencl_text
+def opencl_problems(compiler, described):
+    """What clang says of what a device compiles."""
+    return device_problems(compiler, [text for text in texts_of(described) if text.language == "opencl"], OPENCL_WARNINGS)
 
 
-def file_cases(tap, compiler, folder):
-    for pattern in FILES:
-        for path in sorted(ROOT.glob(pattern)):
-            data = read_object(str(path), "")
-            if "kernels" not in data:
-                continue
-            found = KernelFile(str(path), data)
-            problems = [f"{key}: {note}" for key, note in found.notes]
-            for kernel in found.kernels:
-                problems += [f"{kernel.name}: {line}" for line in opencl_problems(compiler, whole_text(kernel), folder)]
-            tap.case(f"{len(found.kernels)} texts of {path.relative_to(ROOT)} compile", problems)
+def file_cases(tap, compiler):
+    for path in KERNEL_FILES:
+        found = KernelFile(str(path), read_object(str(path), ""))
+        problems = [f"{key}: {note}" for key, note in found.notes] + opencl_problems(compiler, found)
+        tap.case(f"{len(found.kernels)} texts of {path.relative_to(ROOT)} compile", problems)
 
 
 # What each text must become: (name, keys of the kernel, words of the text, words that it must not have).
@@ -101,7 +93,7 @@ INEXPRESSIBLE = [
 ]
 
 
-def written_cases(tap, compiler, folder):
+def written_cases(tap, compiler):
     for name, data, words, absent in WRITTEN:
         found = kernel_file(data, functions=FUNCTIONS)
         kernel = found.kernels[0]
@@ -109,12 +101,12 @@ def written_cases(tap, compiler, folder):
         problems = [note for _, note in found.notes]
         problems += [f"no '{word}' in: {text}" for word in words if word not in text]
         problems += [f"'{word}' in: {text}" for word in absent if word in text]
-        if compiler and not problems:
-            problems += opencl_problems(compiler, whole_text(kernel), folder)
+        if compiler.found and not problems:
+            problems += opencl_problems(compiler, found)
         tap.case(f"text with {name}", problems)
 
 
-def function_cases(tap, compiler, folder):
+def function_cases(tap, compiler):
     """Every function of C that a text may call compiles where OpenCL C has it."""
     problems = []
     for base in sorted(ferry_names.ARITY | dict.fromkeys(ferry_opencl.SPELLED, 0)):
@@ -123,8 +115,7 @@ def function_cases(tap, compiler, folder):
             c_type = "float" if name != base else "double"
             arguments = ", ".join(["x[i]"] * count)
             found = kernel_file({"parameters": [f"update {c_type} x"], "each": f"x[i] = ({c_type}){name}({arguments});"})
-            text = whole_text(found.kernels[0])
-            problems += [f"{name}: {note}" for _, note in found.notes] + [f"{name}: {line}" for line in opencl_problems(compiler, text, folder)]
+            problems += [f"{name}: {line}" for line in [*(note for _, note in found.notes), *opencl_problems(compiler, found)]]
     tap.case("every function of C compiles", problems)
 
 
@@ -189,7 +180,7 @@ def left_out_case(tap, folder):
     tap.case("FERRY_NO_OPENCL_SOURCE leaves the texts out", problems)
 
 
-def struct_cases(tap, compiler, folder):
+def struct_cases(tap, compiler):
     """A struct is declared once where several parameters bring it, and has the places and the size of C."""
     packed = one_struct([{"name": "x", "type": "char"}, {"name": "l", "type": "label"}], align=2)
     cases = DECLARED + [("nested structs", json.loads((TYPES / "cell.json").read_text()), []), ("a packed nested struct", packed, []),
@@ -200,22 +191,22 @@ def struct_cases(tap, compiler, folder):
         checks = "".join(f'_Static_assert(__builtin_offsetof({struct}, {field.name}) == {field.offset}, "{field.name}");\n' for field in element.fields)
         checks += f'_Static_assert(sizeof({struct}) == {element.bytes}, "size");\n_Static_assert(__alignof__({struct}) == {element.align}, "alignment");\n'
         problems = [] if element.opencl_text else ["no declaration"]
-        tap.case(f"struct: {name}", problems + opencl_problems(compiler, kernel_declarations("opencl") + 2 * element.opencl_text + checks, folder))
+        tap.case(f"struct: {name}", problems + device_problems(compiler, [Text(name, "opencl", element.opencl_text + checks, [element])], OPENCL_WARNINGS))
 
 
 def main():
     tap = Tap()
-    compiler = opencl_compiler()
+    compiler = Clang()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
-        written_cases(tap, compiler, folder)
+        written_cases(tap, compiler)
         inexpressible_cases(tap, folder)
         option_cases(tap, folder)
         left_out_case(tap, folder)
-        if compiler:
-            file_cases(tap, compiler, folder)
-            function_cases(tap, compiler, folder)
-            struct_cases(tap, compiler, folder)
+        if compiler.found:
+            file_cases(tap, compiler)
+            function_cases(tap, compiler)
+            struct_cases(tap, compiler)
         else:
             tap.skip("texts compile", "no clang, which reads OpenCL C")
     return tap.end()

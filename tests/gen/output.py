@@ -12,7 +12,9 @@ import sys
 import tempfile
 
 from harness import (BUILTIN, C_WARNINGS, GEN, HERE, ROOT, TEMPLATES, TYPES, WARNINGS, Tap, builtin_headers, c_compilers,
-                     compile_problems, cxx_compilers, ferry_gen, generate, kernel_declarations)
+                     compile_problems, cxx_compilers, ferry_gen, generate)
+
+from ferry_device import declarations
 
 NUMERIC = [(f"{kind}{bits}", f"{kind}{bits}_t", kind, bits) for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
 NUMERIC += [("single", "float", "float", 32), ("twice", "double", "float", 64)]
@@ -221,7 +223,7 @@ DECLARED = [
 
 def declaration_cases(tap, folder):
     """The derived CUDA declaration is valid C++ with the same layout, also if it is twice in one source."""
-    builtin = kernel_declarations("cuda")
+    builtin = declarations("cuda")
     cases = DECLARED + [("nested structs", json.loads((TYPES / "cell.json").read_text()), ["struct mylib_label labels[1][2];"]),
                         ("a packed nested struct", one_struct([{"name": "x", "type": "char"}, {"name": "l", "type": "label"}], align=2),
                          ["#pragma pack(push, 2)", "struct mylib_label l;"])]

@@ -3,7 +3,7 @@
  * fakenvrtc: a shared library that imitates NVRTC. A program loads it if FERRY_NVRTC_LIBRARY names
  * it. The code that it produces consists of a line with the options, an entry point that fakecuda
  * finds, and the source text. A source that contains "#error" does not compile. A source that
- * contains "#warning" produces a log. The environment variable FAKENVRTC_VERSION sets the reported
+ * contains "#warning" produces a log. One that contains "#abort" ends the process. The environment variable FAKENVRTC_VERSION sets the reported
  * version, such as 130.
  *
  * A build with -DFAKENVRTC_MAJOR=N imitates NVRTC 11.2, 12.8 or 13.0, for N = 11, 12 or 13. It
@@ -182,6 +182,8 @@ nvrtcCompileProgram(struct program *program, int option_count, const char *const
     size_t bytes = strlen(PREFIX) + strlen(program->text) + 4 * strlen(program->name) + 200;
     int stem = (int)strcspn(program->name, ".");
     atomic_fetch_add(&compilations, 1);
+    if (strstr(program->text, "#abort"))
+        abort();
     if (strstr(program->text, "#error"))
         return COMPILATION;
     for (int i = 0; i < option_count; i++)
