@@ -12,7 +12,7 @@
  * gen/declarations.cl. They precede every kernel source of that language. */
 extern const unsigned char ferryi_cuda_declarations[], ferryi_opencl_declarations[];
 
-/* The line that tells OpenCL C how large size_t of the host is. */
+/* The line before gen/declarations.cl on a host whose size_t has 32 bits. */
 #if SIZE_MAX > UINT32_MAX
 #define OPENCL_SIZE ""
 #else

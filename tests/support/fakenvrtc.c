@@ -3,8 +3,8 @@
  * fakenvrtc: a shared library that imitates NVRTC. A program loads it if FERRY_NVRTC_LIBRARY names
  * it. The code that it produces consists of a line with the options, an entry point that fakecuda
  * finds, and the source text. A source that contains "#error" does not compile. A source that
- * contains "#warning" produces a log. One that contains "#abort" ends the process. The environment variable FAKENVRTC_VERSION sets the reported
- * version, such as 130.
+ * contains "#warning" produces a log. One that contains "#abort" ends the process. The environment
+ * variable FAKENVRTC_VERSION sets the reported version, such as 130.
  *
  * A build with -DFAKENVRTC_MAJOR=N imitates NVRTC 11.2, 12.8 or 13.0, for N = 11, 12 or 13. It
  * supports the architectures of that release. Its code declares the PTX version of that release,
