@@ -38,6 +38,8 @@ class Text:
         self.language = language
         self.options = list(options)
         self.exact = exact
+        named = (re.match(r"(?:--gpu-architecture|-arch|--offload-arch|-cl-std)=(.+)", option) for option in self.options)
+        self.target = next((match[1] for match in named if match), None)  # that its options name, in place of any other
         is_opencl = language == "opencl"
         self.text = "#define FERRY_SIZE_32\n" if is_opencl and small_size else ""
         self.text += declarations(language)
@@ -184,9 +186,7 @@ class Runtime:
         return "gfx90a" if self.is_hip else f"compute_{75 if 75 in self.found['targets'] else min(self.found['targets'])}"
 
     def job(self, text, target):
-        options = [f"--offload-arch={target}" if self.is_hip else f"--gpu-architecture={target}"]
-        if not self.is_hip and any(re.match(r"--gpu-architecture|-arch", option) for option in text.options):
-            options = []
+        options = [] if text.target else [f"--offload-arch={target}" if self.is_hip else f"--gpu-architecture={target}"]
         exact = ["-ffp-contract=off" if self.is_hip else "--fmad=false"] if text.exact else []
         return text.name + (".hip" if self.is_hip else ".cu"), text.text, options + text.options + exact
 
@@ -254,7 +254,7 @@ def check_devices(described, targets):
         for target in asked or [compiler.default]:
             compiled = True
             for (path, text), problem in zip(own, compiler.problems([text for _, text in own], target)):
-                what = f"{TITLES[text.language]} for {target} by {compiler.title}"
+                what = f"{TITLES[text.language]} for {text.target or target} by {compiler.title}"
                 if problem:
                     problems.append("\n    ".join([f"{path}: {text.name}: does not compile as {what}:", *problem.splitlines()[:LINES]]))
                 else:

@@ -9,6 +9,7 @@ usage: device.py
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -61,9 +62,20 @@ def fake_cases(tap, folder, fakes):
     expect(tap, "a line for each text and compiler", ferry_gen(*check, env=fakes), 0, [*lines, "clang: not installed"])
     expect(tap, "chosen targets", ferry_gen("check", "--device-target", "sm_90", "--device-target", "compute_80", folder / "k.json", env=fakes), 0,
            [line.replace("compute_75", target) for line in lines[:4] for target in ("sm_90", "compute_80")], absent=["HIP", "clang", "compute_75"])
+    named = {"cuda": ["--gpu-architecture=sm_80"], "opencl": ["-cl-std=CL3.0"]}
+    write(folder, kernels=changed(KERNELS, ["kernels", 0, "options"], named))
+    expect(tap, "a target that options name", ferry_gen(*check, env=fakes), 0, [lines[0].replace("compute_75", "sm_80"), *lines[1:4]])
+    write(folder)
     expect(tap, "no target", ferry_gen("check", "--device-target", "avx2", folder / "k.json"), 2, refused=["'avx2' is no target"])
     expect(tap, "files of types", ferry_gen("check", "--device", folder / "point.json", env=fakes), 0,
            [f"{folder}/point.json: mylib_point: compiles as CUDA C++ for compute_75 by NVRTC 13.0"])
+    wheel = folder / "site" / "nvidia" / "cu13" / "lib"
+    wheel.mkdir(parents=True)
+    shutil.copy(fakes["FERRY_NVRTC_LIBRARY"], wheel / "libnvrtc.so.13")
+    other = {**fakes, "FERRY_NVRTC_LIBRARY": "", "FAKENVRTC_VERSION": "121"}
+    for name, found in (("a wheel", {"PYTHONPATH": str(folder / "site")}), ("a folder", {"FERRY_NVRTC_FOLDERS": f"/nonexistent:{wheel}"})):
+        expect(tap, f"NVRTC of {name}", ferry_gen("check", "--device-target", "sm_75", folder / "k.json", env={**other, **found}), 0,
+               [line.replace("compute_75", "sm_75").replace("13.0", "12.1") for line in lines[:4]])
     missing = "names no library that can be loaded"
     expect(tap, "no compiler", ferry_gen(*check, env=MISSING), 77,
            [f"NVRTC: FERRY_NVRTC_LIBRARY {missing}", f"hiprtc: FERRY_HIPRTC_LIBRARY {missing}", "clang: not installed"],
