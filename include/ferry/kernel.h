@@ -50,7 +50,7 @@ typedef struct ferry_parameter {
                                        checked */
     ferry_access access;
     ferry_overlap overlap; /**< a launch with another overlap fails */
-    const char *name;      /**< name for messages, or NULL */
+    const char *name;      /**< name for messages, or NULL. Control characters become spaces */
     uint64_t reserved;
 } ferry_parameter;
 
@@ -274,9 +274,10 @@ typedef struct ferry_kernel_source {
  * The parameters of the code must have the number and sizes of `parameters`. Drivers before CUDA
  * 12.4 do not report them: a launch of code that differs is then undefined.
  *
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also without a name, without code and host
- *         function, for a malformed code, of which the message says the number, an invalid element
- *         type, and code with another number of parameters); FERRY_ERROR_WRONG_TYPE;
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also without a name, for a name with a control
+ *         character, such as a newline, without code and host function, for a malformed code, of
+ *         which the message says the number, an invalid element type, and code with another number
+ *         of parameters); FERRY_ERROR_WRONG_TYPE;
  *         FERRY_ERROR_COMPILE; FERRY_ERROR_UNSUPPORTED (NVRTC, which must compile the source, is
  *         not installed, or the driver refuses an image as one for another device or a newer
  *         driver); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE (the driver does not load the

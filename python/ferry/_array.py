@@ -244,7 +244,7 @@ class Array(_ferry.Array):
         [1.5, 1.5]
         >>> lent.fill(2.5)  # doctest: +IGNORE_EXCEPTION_DETAIL
         Traceback (most recent call last):
-        ferry.ArgumentError: fill: this handle of buffer "" is read-only
+        ferry.ArgumentError: fill: the array "" is read-only
         """
         return self._view(self.dtype, 0, self.shape, self._strides(), True)
 
@@ -674,7 +674,7 @@ def from_dlpack(source: Any, *, device: int | None = None, read_only: bool | Non
 
     `copy=True` always copies; `copy=False` raises UnsupportedError where a copy would be needed, as for elements that
     do not lie next to each other. `read_only` None follows the producer's flag, and is True for JAX, which has none. A
-    copy may be written, unless `read_only` is True and the memory is the host's.
+    copy may be written, unless `read_only` is True.
     """
     used = context_of(context)
     if device is not None:
@@ -686,11 +686,17 @@ def from_dlpack(source: Any, *, device: int | None = None, read_only: bool | Non
 
 
 def from_arrow(source: Any, *, context: Context | None = None) -> Array:
-    """Return a read-only array over an Arrow array of numbers without nulls, such as one of pyarrow."""
-    if hasattr(source, "__arrow_c_device_array__"):
-        schema, memory = source.__arrow_c_device_array__()
-    else:
-        schema, memory = source.__arrow_c_array__()
+    """Return a read-only array over an Arrow array of numbers without nulls, such as one of pyarrow.
+
+    What consists of several arrays, as a ChunkedArray of pyarrow and a Series of pandas do, is refused: take each of them, or make one.
+    """
+    export = getattr(source, "__arrow_c_device_array__", None) or getattr(source, "__arrow_c_array__", None)
+    if export is None and hasattr(source, "__arrow_c_stream__"):
+        raise _ferry.WrongTypeError(f"from_arrow takes one array, and a {type(source).__name__} may have several: take one of its chunks, "
+                                    "or combine them into one")
+    if export is None:
+        raise _ferry.WrongTypeError(f"from_arrow takes an array of Arrow, which has __arrow_c_array__, not a {type(source).__name__}")
+    schema, memory = export()
     return _ferry.import_arrow(Array, context_of(context), schema, memory)
 
 

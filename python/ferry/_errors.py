@@ -43,8 +43,11 @@ _WORDS = [(re.compile(pattern), words) for pattern, words in (
     (r": (argument \d+(?: \"\w+\")?): it is an empty handle$", r": \1: it is a closed array"),
     (_FRAMES + "(?=held by )", ", "),
     (r"(launch kernel \"[^\"]*\": argument \d+(?: \"\w+\")?: it is .*); pass the buffer$", r"\1; pass the array"),
+    (r"(while it reads or writes elements of the other); pass another buffer for one of them$", r"\1; pass another array for one of them"),
+    (r"\bthis handle of buffer (\".*\" is read-only(?:, because it wraps read-only memory)?)$", r"the array \1"),
+    (r"^(wrap a stream of .*): the native handle is NULL$", r"\1: native is 0, which is no stream there"),
 )]
-_TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer", "the callback has", "+0x")
+_TRIGGERS = ("FERRY_", "options.", "lease", "scope", "<ferry/", "handle", "pass the buffer", "pass another buffer", "the callback has", "+0x")
 
 
 def in_python(text: str) -> str:

@@ -44,7 +44,8 @@ def _stream_of(stream: Any, device: tuple[int, int]) -> int | None:
     except TypeError as error:
         raise _ferry.WrongTypeError(f"stream is an integer or None, not {stream!r}") from error
     if device[0] != _CUDA:
-        raise BufferError(f"stream is None for memory of the host, which has no streams, not {stream!r}")
+        where = "the host, which has no streams" if device[0] == _CPU else "a device that is not CUDA's"
+        raise BufferError(f"stream is None for memory of {where}, not {stream!r}")
     if number == 0:
         raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
     if not -1 <= number < 1 << 64:
@@ -81,7 +82,7 @@ class Access(_ferry.Access):
             own = type(self.array)._create_from(self.array.context, self, self.array.dtype, None, 0, False)
             return export_dlpack(own, stream, max_version, dl_device, True)
         if copy:
-            return export_dlpack(self.array, stream, max_version, dl_device, copy)
+            return export_dlpack(self.array, stream, max_version, dl_device, copy, self.place)
         number = _stream_of(stream, self.__dlpack_device__())
         if self.place:
             self._check_stream(number)
@@ -93,8 +94,8 @@ class Access(_ferry.Access):
         """A consumer on another stream would see old bytes, and Ferry would not wait for what it queues."""
         if stream == -1:
             return
-        own = (self.stream or self.array.context.stream(self.place)).native or 1
-        if (1 if stream is None else stream) != own:
+        default = self.array.context.stream(self.place)
+        if (default.native or 1 if stream is None else stream) != ((self.stream or default).native or 1):
             raise BufferError("the consumer runs on another stream than this access: open it with stream=ferry.Stream(context, device, "
                               "native=handle) of the consumer's, or run the consumer on the stream of the access")
 
@@ -112,9 +113,13 @@ class Access(_ferry.Access):
 
 
 def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, dl_device: tuple[int, int] | None,
-                  copy: bool | None) -> object:
-    """Array.__dlpack__: lends the array for reading and writing, until the consumer's tensor ends. A read-only array is lent for reading."""
-    here = device_of(array)
+                  copy: bool | None, place: int | None = None) -> object:
+    """Array.__dlpack__: lends the array for reading and writing, until the consumer's tensor ends. A read-only array is lent for reading.
+
+    `place` is where the consumer expects the tensor: that of an access, of which a copy is exported, or else where the array says it is.
+    """
+    place = _place_of(array) if place is None else place
+    here: tuple[int, int] = array.context.place(place).dlpack_device
     device = here if dl_device is None else _device_pair(dl_device)
     legacy = is_legacy(max_version)
     number = _stream_of(stream, here)
@@ -127,19 +132,20 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
     mode = _READ if array.is_read_only else _UPDATE
     if legacy and mode == _READ:
         raise BufferError("a read-only array needs a consumer of DLPack 1.0, because older tensors have no read-only flag: lend a copy()")
-    place = _ferry.newest_place(array) if device[0] == _CUDA else 0
+    place = place if device == here else 0
     access = _ferry.open_for_export(array, mode, place, 1 if place == 0 or number is None else number)
     return _ferry.export_dlpack(access, legacy, _IS_COPIED if copy and not legacy else 0)
 
 
 def device_of(array: Any) -> tuple[int, int]:
     """Array.__dlpack_device__: CUDA when only it has the newest values, else the CPU."""
+    device: tuple[int, int] = array.context.place(_place_of(array)).dlpack_device
+    return device
+
+
+def _place_of(array: Any) -> int:
     place = _ferry.newest_place(array)
-    if place:
-        device: tuple[int, int] = array.context.place(place).dlpack_device
-        if device[0] == _CUDA:
-            return device
-    return (_CPU, 0)
+    return place if array.context.place(place).dlpack_device[0] == _CUDA else 0
 
 
 def take_dlpack(array_type: type, context: Any, source: Any, read_only: bool | None, copy: bool | None) -> Any:
@@ -156,4 +162,7 @@ def take_dlpack(array_type: type, context: Any, source: Any, read_only: bool | N
         # JAX exports arrays that must not change without the flag.
         read_only = type(source).__module__.partition(".")[0] in ("jax", "jaxlib")
     made: Any = _ferry.import_dlpack(array_type, context, capsule, read_only, 1 if copy is None else 2 * bool(copy))
-    return made.copy() if copy and made.stats()["lent_at"] else made
+    if not copy or not made.stats()["lent_at"]:
+        return made
+    own = made.copy()
+    return own.read_only() if read_only else own

@@ -410,6 +410,11 @@ def _name_of_type(words: Sequence[str], bound: Mapping[str, Element] = _NOTHING)
     return text
 
 
+def _name_of(kind: Any, bound: Mapping[str, Element] = _NOTHING) -> str:
+    """The generator's name of a type that stands alone: a text, an Element, or a type or dtype of NumPy."""
+    return _name_of_type(kind.split(), bound) if isinstance(kind, str) else _name_of_element(element(kind))
+
+
 class Elementwise(_Expression):
     """A kernel of elementwise(), which a call runs for each element of its arrays, or for the cells of a box.
 
@@ -474,8 +479,10 @@ class _Description:
             data["types"] = [*data.get("types", ()), *paths]
         if not self.is_file and isinstance(data.get("kernels"), (list, tuple)):
             data["kernels"] = [_with_types(entry, bound) for entry in data["kernels"]]
+        if not self.is_file and isinstance(data.get("functions"), (list, tuple)):
+            data["functions"] = [_with_types(entry, {}) for entry in data["functions"]]
         if not self.is_file and isinstance(data.get("typedefs"), Mapping):
-            data["typedefs"] = {name: _name_of_type([str(one)]) for name, one in data["typedefs"].items()}
+            data["typedefs"] = {name: _name_of(one) for name, one in data["typedefs"].items()}
         # I is a macro of C.
         letters = {variable: _name_of_element(kind) for variable, kind in bound.items() if variable != "I"}
         if letters:
@@ -492,16 +499,16 @@ class _Description:
 
 
 def _with_types(entry: Any, bound: Mapping[str, Element]) -> Any:
-    """The description of a kernel, with the generator's names of types in place of NumPy's and of letters."""
+    """The description of a kernel or a function, with the generator's names of types in place of NumPy's and of letters."""
     if not isinstance(entry, Mapping) or not isinstance(entry.get("parameters"), (list, tuple)):
         return entry  # which ferry-gen refuses
     made = {**entry, "parameters": [_parameter_with_types(text, bound) for text in entry["parameters"]]}
     if isinstance(entry.get("results"), (list, tuple)):
         made["results"] = [dict(one) if isinstance(one, Mapping) else one for one in entry["results"]]
     for one in (made, *(made.get("results") or ())):
-        for key in ("sum", "min", "max"):
+        for key in ("sum", "min", "max", "returns"):
             if isinstance(one, dict) and key in one:
-                one[key] = _name_of_type([str(one[key])], bound)
+                one[key] = _name_of(one[key], bound)
     return made
 
 
@@ -558,7 +565,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
                 include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False,
                 options: Sequence[str] | Mapping[str, Sequence[str]] = (), count: bool = False,
                 dimensions: Sequence[str] = (), stencil: int = 0, edges: str = "nearest",
-                results: Mapping[str, tuple[str, str, str]] | None = None, constants: Mapping[str, float | str] = _NOTHING,
+                results: Mapping[str, tuple[str, Any, str]] | None = None, constants: Mapping[str, float | str] = _NOTHING,
                 inexact: bool = False, context: Context | None = None) -> Elementwise | Fused:
     """Return a kernel that runs statements for each element, on CUDA devices and on all others.
 
@@ -603,7 +610,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
         for result, one in results.items():
             if not isinstance(one, tuple) or len(one) != 3 or one[0] not in ("sum", "min", "max") or not isinstance(one[2], str):
                 raise _ferry.ArgumentError(f'results: {result} is ("sum", "min" or "max", a type, an expression), not {one!r}')
-        more["results"] = [{"name": result, combine: str(dtype), "value": value} for result, (combine, dtype, value) in results.items()]
+        more["results"] = [{"name": result, combine: dtype, "value": value} for result, (combine, dtype, value) in results.items()]
     if stencil:
         more["stencil"] = stencil
     if edges != "nearest":
@@ -614,7 +621,7 @@ def elementwise(parameters: str | Sequence[str], each: str | Sequence[str], *, n
     return made
 
 
-def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: str = "f8", *, name: str | None = None,
+def reduction(parameters: str | Sequence[str], each: str, combine: str = "sum", dtype: Any = "f8", *, name: str | None = None,
               functions: Sequence[dict[str, Any]] = (), types: Types = (), include: Sequence[str] = (),
               include_folders: Sequence[str | os.PathLike[str]] = (), fast: bool = False,
               options: Sequence[str] | Mapping[str, Sequence[str]] = (), count: bool = False, dimensions: Sequence[str] = (),
@@ -668,7 +675,7 @@ class Kernels:
         return f"<ferry.Kernels of {self._name}: {', '.join(self._kernels)}>"
 
 
-def kernels(file: str | os.PathLike[str] | Mapping[str, Any], *, typedefs: Mapping[str, str] = _NOTHING, types: Types = (),
+def kernels(file: str | os.PathLike[str] | Mapping[str, Any], *, typedefs: Mapping[str, Any] = _NOTHING, types: Types = (),
             include_folders: Sequence[str | os.PathLike[str]] = (), context: Context | None = None) -> Kernels:
     """Return the kernels of a file of `ferry-gen kernels`, or of a dictionary with the same keys.
 
@@ -703,7 +710,7 @@ def kernels(file: str | os.PathLike[str] | Mapping[str, Any], *, typedefs: Mappi
     context = context_of(context)
     if not isinstance(typedefs, Mapping):
         raise _ferry.ArgumentError(f"typedefs is a dictionary of names and types, not {typedefs!r}")
-    chosen = {str(name): _name_of_type([str(one)]) for name, one in typedefs.items()}
+    chosen = {str(name): _name_of(one) for name, one in typedefs.items()}
     made = _Description(path, data, types, include_folders, chosen, context).make({})
     found: dict[str, _Expression] = {}
     for kernel, entry in zip(made.file.kernels, data["kernels"]):

@@ -120,18 +120,20 @@ import_arrow(PyObject *module, PyObject *arguments)
         return NULL;
     if (!PyType_IsSubtype(type, ferrypy_array_type))
         return PyErr_Format(PyExc_TypeError, "import_arrow needs a type of arrays");
+    if (!PyCapsule_IsValid(schema_capsule, "arrow_schema"))
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "from_arrow: not a capsule of an Arrow schema");
     schema = PyCapsule_GetPointer(schema_capsule, "arrow_schema");
-    if (!schema)
-        return NULL;
     if (PyCapsule_IsValid(array_capsule, "arrow_device_array")) {
         struct ArrowDeviceArray *given = PyCapsule_GetPointer(array_capsule, "arrow_device_array");
         local = *given;
         moved = &given->array;
-    } else {
+    } else if (PyCapsule_IsValid(array_capsule, "arrow_array")) {
         moved = PyCapsule_GetPointer(array_capsule, "arrow_array");
-        if (!moved)
-            return NULL;
         local.array = *moved;
+    } else {
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "from_arrow: not a capsule of an Arrow array");
     }
     if (!moved->release)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,

@@ -241,7 +241,8 @@ element_of(const struct dlpack_tensor *tensor)
 static const ferry_element *
 element_to_copy(const struct dlpack_tensor *tensor)
 {
-    bool host = tensor->device_type == 1 || tensor->device_type == 3;
+    /* The memory of the host, also as it is page-locked for CUDA and for HIP. */
+    bool host = tensor->device_type == 1 || tensor->device_type == 3 || tensor->device_type == 11;
     bool shaped = tensor->rank >= 0 && tensor->rank <= FERRYPY_RANK_MAX &&
                   (tensor->shape || tensor->rank == 0);
     return host && shaped ? element_of(tensor) : NULL;
@@ -328,6 +329,7 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
     ferry_wrap_options options = {.read_only = true, .on_release = free_packed};
     ferry_buffer *buffer;
     ferry_status status;
+    uintptr_t first;
     size_t count;
     char *packed;
 
@@ -339,13 +341,19 @@ import_copy(PyTypeObject *type, struct context_object *context, const struct dlp
     if (count && !tensor->data)
         return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
                                  "from_dlpack: a tensor without an address");
+    if (__builtin_add_overflow((uintptr_t)tensor->data, tensor->byte_offset, &first))
+        return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT,
+                                 "from_dlpack: a tensor at address %p plus %llu", tensor->data,
+                                 (unsigned long long)tensor->byte_offset);
     if (count && !has_addresses(tensor, element->bytes))
         return NULL;
     packed = malloc(count ? count * element->bytes : 1);
     if (!packed)
-        return PyErr_NoMemory();
+        return ferrypy_fail_with(FERRY_ERROR_OUT_OF_MEMORY,
+                                 "from_dlpack: no memory for a copy of %zu bytes",
+                                 count * element->bytes);
     if (count)
-        gather(packed, (const char *)tensor->data + tensor->byte_offset, tensor, 0, element->bytes);
+        gather(packed, (const char *)first, tensor, 0, element->bytes);
     if (read_only) {
         FERRYPY_BLOCKING(status, ferry_buffer_wrap_host(context->context, element, count, packed,
                                                         &options, &buffer));

@@ -112,7 +112,9 @@ struct ferryi_log {
     void *user;
 };
 
-/* Replaces each control character of a text, such as a newline, by a space. */
+/* Returns whether a text has a control character, such as a newline. */
+bool ferryi_text_has_control(const char *text);
+/* Replaces each control character of a text by a space. */
 void ferryi_text_make_line(char *text);
 /* Appends formatted text to `text` as snprintf() does, and adds the untruncated length to
  * `*length`. */

@@ -4,11 +4,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+static bool
+is_control(char character)
+{
+    return (unsigned char)character < ' ' || character == 0x7f;
+}
+
+bool
+ferryi_text_has_control(const char *text)
+{
+    while (*text && !is_control(*text))
+        text++;
+    return *text != 0;
+}
+
 void
 ferryi_text_make_line(char *text)
 {
     for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
+        if (is_control(*text))
             *text = ' ';
 }
 

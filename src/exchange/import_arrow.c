@@ -40,8 +40,35 @@ check_array(const struct ArrowArray *array)
         return ferryi_fail(
             FERRY_ERROR_INVALID_ARGUMENT, "%lld elements at offset %lld, %lld of them null",
             (long long)array->length, (long long)array->offset, (long long)array->null_count);
-    if (array->null_count > 0 || (array->null_count < 0 && array->buffers[0]))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "it has nulls, or may have some");
+    if (array->null_count > 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%lld of its elements are null",
+                           (long long)array->null_count);
+    return FERRY_OK;
+}
+
+static bool
+is_on_host(const struct ArrowDeviceArray *array)
+{
+    return array->device_type == FERRYI_DL_CPU || array->device_type == FERRYI_DL_CUDA_HOST ||
+           array->device_type == FERRYI_DL_ROCM_HOST;
+}
+
+/* A producer need not count the nulls, as of a slice. The bitmap has a bit for each element that is
+ * valid, from the lowest one of the first byte on. */
+static ferry_status
+check_bitmap(const struct ArrowDeviceArray *array)
+{
+    const unsigned char *bits = array->array.buffers[0];
+    if (array->array.null_count == 0 || !bits)
+        return FERRY_OK;
+    if (!is_on_host(array))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "it may have nulls, because its producer did not count them");
+    for (size_t i = 0; i < (size_t)array->array.length; i++) {
+        size_t at = (size_t)array->array.offset + i;
+        if (!(bits[at / 8] >> at % 8 & 1))
+            return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "element %zu is null", i);
+    }
     return FERRY_OK;
 }
 
@@ -69,7 +96,7 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
                            "%zu elements at address %p plus %lld elements", out->count,
                            array->array.buffers[1], (long long)array->array.offset);
     out->memory = out->count > 0 ? (void *)first : NULL;
-    return FERRY_OK;
+    return check_bitmap(array);
 }
 
 /* Reads the native event to which array->sync_event points. An array in host memory has no event,
@@ -77,12 +104,9 @@ read_array(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 static ferry_status
 read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
-    bool is_host = array->device_type == FERRYI_DL_CPU ||
-                   array->device_type == FERRYI_DL_CUDA_HOST ||
-                   array->device_type == FERRYI_DL_ROCM_HOST;
     if (!array->sync_event)
         return FERRY_OK;
-    if (is_host)
+    if (is_on_host(array))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "memory of the host with an event");
     if ((uintptr_t)array->sync_event % _Alignof(void *))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its event at %p is not aligned",

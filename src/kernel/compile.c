@@ -54,6 +54,10 @@ ferryi_kernel_check_source(const ferry_kernel_source *source, const char *what)
     if (!source || !source->name || !source->name[0])
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: %s", what,
                            source ? "it has no name" : "source is NULL");
+    /* A function has no such name, and a message, a trace or a log line would break there. */
+    if (ferryi_text_has_control(source->name))
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "%s: its name has a control character, such as a newline", what);
     ferry_status status = ferryi_codes_check(source);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "%s \"%s\"", what, source->name);
@@ -78,8 +82,9 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     for (size_t i = 0; i < source->parameter_count; i++) {
         parameters[i] = source->parameters[i];
         if (parameters[i].name) {
-            parameters[i].name = names;
-            names = stpcpy(names, source->parameters[i].name) + 1;
+            parameters[i].name = strcpy(names, source->parameters[i].name);
+            ferryi_text_make_line(names);
+            names += strlen(names) + 1;
         }
         if (!parameters[i].element)
             continue;

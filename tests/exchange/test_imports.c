@@ -721,6 +721,35 @@ test_hostile_arrow_arrays(void **state)
     ferry_buffer_destroy(&out);
 }
 
+/* The nulls of a slice are not counted: the bits of its own elements decide. */
+static void
+test_bitmaps_of_slices(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *out = NULL;
+    for (int null = 0; null < COUNT; null++) {
+        unsigned char bits[COUNT / 8] = {0xff, 0xff, 0xff};
+        bits[null / 8] &= (unsigned char)~(1u << null % 8);
+        for (int begin = 0; begin < COUNT; begin += 5)
+            for (int count = 0; begin + count <= COUNT; count += 3) {
+                bool has_null = null >= begin && null < begin + count;
+                struct ArrowDeviceArray *array = make(ARROW, COUNT);
+                array->array.null_count = -1;
+                array->array.offset = begin;
+                array->array.length = count;
+                array->array.buffers[0] = bits;
+                if (has_null) {
+                    FAILS(UNSUPPORTED, ferry_buffer_import_arrow(f->context, array,
+                                                                 &exchange_int_schema, NULL, &out));
+                    exchange_free(array);
+                    continue;
+                }
+                OK(ferry_buffer_import_arrow(f->context, array, &exchange_int_schema, NULL, &out));
+                ferry_buffer_destroy(&out);
+            }
+    }
+}
+
 /* -- memory on devices ------------------------------------------------------------------------- */
 
 static void
@@ -1049,6 +1078,7 @@ main(void)
         TEST(test_memory_that_the_context_does_not_have),
         TEST(test_arguments_of_imports),
         TEST(test_hostile_arrow_arrays),
+        TEST(test_bitmaps_of_slices),
         TEST(test_memory_of_devices_is_ordered_after_its_stream),
         TEST(test_deleters_run_after_queued_work),
         TEST(test_a_stream_waits_for_the_last_use),

@@ -251,6 +251,9 @@ play_array(struct input *in, ferry_context *context)
     array.array.length = take_number(in);
     array.array.offset = take_number(in);
     array.array.null_count = take(in, 1) % 4 ? 0 : take_number(in);
+    /* A bitmap is read, up to the first zero, where the nulls are not counted. */
+    if (array.array.offset >= 8 * (int64_t)sizeof(memory))
+        buffers[0] = NULL;
     array.device_type = (int32_t)(take(in, 1) % 4 ? 1 : (uint64_t)take_number(in));
     array.device_id = take(in, 1) % 4 ? -1 : take_number(in);
     for (size_t i = 0; i < 8; i++)

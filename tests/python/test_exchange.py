@@ -107,7 +107,7 @@ def test_streams_that_are_none(context):
         for lender in (a, a.read(), a.update()):
             with pytest.raises(error, match="stream is"):
                 lender.__dlpack__(stream=wrong, max_version=(1, 0))
-    if context.place(1).kind != "cuda":
+    if context.place(1).kind == "emulated":
         return
     with a.update(device=1) as d:
         for wrong, error in ((0, BufferError), (-3, ValueError), (1 << 64, ValueError), ("x", TypeError), (1.5, TypeError)):
@@ -266,6 +266,28 @@ def test_arrow_that_is_not_taken(context):
     a.fill(1)
 
 
+def test_arrow_that_cannot_be_taken(context):
+    class Exporter:
+        def __init__(self, *made):
+            self.made = made
+
+        def __arrow_c_array__(self, requested_schema=None):
+            return self.made
+
+    class Chunks:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise AssertionError("nothing asks for it")
+
+    schema, array = ferry.array(bytes(4), context=context).__arrow_c_array__()
+    for wrong, kind, words in ((Exporter(1, array), ferry.ArgumentError, "no.* capsule of an Arrow schema"),
+                               (Exporter(schema, schema), ferry.ArgumentError, "no.* capsule of an Arrow array"),
+                               (Chunks(), ferry.WrongTypeError, "takes one array, and a Chunks may have several"),
+                               ([1, 2], ferry.WrongTypeError, "not a list")):
+        with pytest.raises(kind, match=words):
+            ferry.from_arrow(wrong, context=context)
+    assert ferry.from_arrow(Exporter(schema, array), context=context).tolist() == [0] * 4
+
+
 def test_numba_on_the_host(context, numpy):
     numba = pytest.importorskip("numba")
 
@@ -315,7 +337,7 @@ def test_exports_of_closed_arrays(context):
 
 
 def test_streams_of_consumers(context):
-    if context.place(1).kind != "cuda":
+    if context.place(1).kind == "emulated":
         pytest.skip("only memory of CUDA devices has a stream")
     a = ferry.array(bytes(4096), context=context)
     stream = ferry.Stream(context)
@@ -415,7 +437,7 @@ def at(access, count):
 
 def test_close_gives_the_owner_its_values(context, visible):
     """Also an owner on a device, and nothing crosses that need not."""
-    if context.place(1).kind != "cuda":
+    if context.place(1).kind == "emulated":
         pytest.skip("only memory of CUDA devices is imported as such")
     owner = ferry.empty(1000, context=context)
     with owner.overwrite(device=1) as d:
@@ -448,6 +470,10 @@ def test_copies_that_may_not_be_written(context, numpy):
                 fixed.fill(1)
             free = ferry.from_dlpack(source, context=context, **more)
             free.fill(1)
+    with ferry.array(values, context=context).update(device=1) as access:
+        for read_only in (None, True):
+            own = ferry.from_dlpack(access, copy=True, read_only=read_only, context=context)
+            assert own.is_read_only is bool(read_only) and own.tolist() == values.tolist()
     own = ferry.from_dlpack(values, copy=True, context=context)
     own.fill(0)
     assert values[2, 3] == 11 and own.stats()["lent_at"] is None
@@ -472,6 +498,29 @@ def test_unaligned_and_far_tensors(context):
         assert wrong.ended == 0
     with pytest.raises(ValueError):
         ferry.from_dlpack(_Producer(None, (3,), (2,)), copy=True, context=context)
+    for strides, copy in (((2,), None), (None, True), (None, None)):  # before the memory
+        wrong = _Producer(data + 31, (3,), strides)
+        wrong.tensor.offset = 2**64 - 8
+        with pytest.raises(ValueError, match="plus 18446744073709551608"):
+            ferry.from_dlpack(wrong, copy=copy, context=context)
+        assert wrong.ended == 0
+
+
+def test_page_locked_memory_is_memory_of_the_host(context):
+    """Also where it is strided, so that only a copy will do."""
+    memory = (ctypes.c_float * 8)(*range(8))
+    for device in (3, 11):
+        for strides in (None, (2,)):
+            right = _Producer(ctypes.addressof(memory), (3,), strides, device=device)
+            assert ferry.from_dlpack(right, context=context).tolist() == ([0, 2, 4] if strides else [0, 1, 2])
+
+
+def test_copies_that_have_no_memory(context):
+    memory = (ctypes.c_float * 8)()
+    huge = _Producer(ctypes.addressof(memory), (2**46,))
+    with pytest.raises(ferry.OutOfMemoryError, match="no memory for a copy of 281474976710656 bytes"):
+        ferry.from_dlpack(huge, copy=True, context=context)
+    assert huge.ended == 0
 
 
 def test_who_may_be_trusted(context, numpy):
@@ -507,6 +556,40 @@ def test_two_exports_of_one_access(context):
         a.fill(1)
     del two
     a.fill(1)
+
+
+def test_copies_are_where_the_consumer_expects_them(context):
+    """A consumer asks an access for its device before it asks for a tensor, and never learns of another one."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    a = ferry.array(bytes(8), context=context)
+    for place in (None, *range(1, context.device_count + 1)):
+        access = a.read(device=place)
+        for terms in ({}, {"copy": True}, {"copy": True, "dl_device": access.__dlpack_device__()}):
+            capsule = access.__dlpack__(max_version=(1, 0), **terms)
+            device = (ctypes.c_int32 * 2).from_address(get(capsule, b"dltensor_versioned") + 40)
+            assert tuple(device) == access.__dlpack_device__(), (place, terms)
+            del capsule
+        del access
+
+
+def test_accesses_of_a_device_in_their_own_context(context):
+    """Both use the default stream of the place, so that nothing is left to order. Another stream is refused."""
+    a = ferry.array(b"four", context=context)
+    taken = ferry.from_dlpack(a.update(device=1), context=context)
+    assert taken.places == (int(context.place(1).kind != "host"),)
+    with pytest.raises(ferry.BusyError):
+        a.fill(0)
+    taken.fill(7)
+    taken.close()
+    del taken
+    gc.collect()
+    assert a.tolist() == [7] * 4
+    with pytest.raises(BufferError, match="another stream"):
+        ferry.from_dlpack(a.update(device=1, stream=ferry.Stream(context)), context=context)
+    if context.place(1).kind == "emulated":
+        with pytest.raises(BufferError, match="a device that is not CUDA's"):
+            a.read(device=1).__dlpack__(max_version=(1, 0), stream=1)
 
 
 def test_flags_of_a_copy(context):

@@ -134,6 +134,27 @@ def test_reductions(place, numpy):
         ferry.reduction("read f8 x", "x[i]", "product", context=place)
 
 
+def test_names_of_types(place, numpy):
+    """Wherever a dictionary names a type: NumPy's name of it, and for a type alone also the type, the dtype or the Element itself."""
+    x = ferry.array(numpy.arange(4.0), context=place)
+    for kind in ("f8", "float64", "double", numpy.float64, numpy.dtype("f8"), float, ferry.element("f8")):
+        square = {"name": "square", "returns": kind, "parameters": ["float64 x", "uint32 n"], "body": "return x * x + n;"}
+        called = {"name": "called", "parameters": ["read float64 x"], "sum": kind, "each": "square(x[i], 1)"}
+        by_name = {"name": "by_name", "parameters": ["read real x"], "sum": "real", "each": "x[i]"}
+        k = ferry.kernels({"typedefs": {"real": kind}, "functions": [square], "kernels": [called, by_name]}, context=place)
+        assert k.called(x) == 18 and k.by_name(x) == 6
+        total = ferry.reduction("read f8 x", "square(x[i], 1)", "sum", kind, functions=[square], context=place)
+        assert total(x) == 18
+        fused = ferry.elementwise("read f8 x", [], results={"s": ("sum", kind, "x[i]")}, context=place)
+        assert fused(x) == {"s": 6}
+    same = {"name": "same", "returns": "T", "parameters": ["T x"], "body": "return x;"}
+    assert ferry.reduction("read T x", "same(x[i])", "sum", "T", functions=[same], context=place)(x) == 6
+    with pytest.raises(ferry.ArgumentError, match="functions.0..parameters.0.: is of type 'float65'"):
+        ferry.kernels({"functions": [{**same, "parameters": ["float65 x"]}], "kernels": [by_name]}, context=place)
+    with pytest.raises(ferry.WrongTypeError, match="3 names no element"):
+        ferry.reduction("read f8 x", "x[i]", "sum", 3, context=place)
+
+
 def test_functions_and_structs(place, numpy, tmp_path):
     limited = {"name": "limited", "returns": "double", "parameters": ["double x", "double most"], "body": "return x > most ? most : x;"}
     limit = ferry.elementwise("update f8 x, f8 most", "x[i] = limited(x[i], most);", functions=[limited], context=place)

@@ -99,6 +99,11 @@ def make(t):
         (lambda: t.a.sync_to(-1), ferry.ArgumentError, "-1"),
         # accesses
         (lambda: t.held(lambda a: a.evict(0)), ferry.BusyError, r"`del`"),
+        (lambda: t.square(1, t.a[:3], t.a[1:]), ferry.ArgumentError, "; pass another array for one of them$"),
+        (lambda: t.square(1, t.a, t.a.read_only()), ferry.ArgumentError, '"y": the array "a" is read-only$'),
+        (lambda: t.a.read_only().fill(1), ferry.ArgumentError, '^fill: the array "a" is read-only$'),
+        (lambda: ferry.wrap(b"abcd", context=context).fill(1), ferry.ArgumentError, 'the array "" is read-only, because it wraps read-only memory$'),
+        (lambda: ferry.Kernel("a\nb", host=print, parameters=["read f4 x"], context=context), ferry.ArgumentError, "control character"),
         (lambda: t.opened(lambda a: a.tolist()), ferry.BusyError, "open access overlaps.*test_messages.py"),
         (lambda: t.opened(lambda a: a.evict(0)), ferry.BusyError, "held by python"),
         (lambda: t.a.read(device=9), ferry.ArgumentError, "9"),
@@ -141,7 +146,7 @@ def make(t):
     ]
 
 
-COUNT = 73
+COUNT = 78
 
 
 @pytest.fixture(scope="module")
@@ -173,6 +178,10 @@ def test_words_of_the_library():
         "export a lease as a DLPack tensor: the lease is closed": "the access has ended",
         "measure: `begin` was recorded without FERRY_EVENT_TIMED": "timed=True",
         "launch kernel \"k\": argument 1: it is an empty handle": "closed array",
+        "fill: this handle of buffer \"a\" is read-only": "fill: the array \"a\" is read-only",
+        "fill: this handle of buffer \"a\" is read-only, because it wraps read-only memory": "the array \"a\" is read-only, because it wraps",
+        "launch kernel \"k\": argument 1 \"y\": this handle of buffer \"a\" is read-only": "\"y\": the array \"a\" is read-only",
+        "wrap a stream of cuda:0: the native handle is NULL": "native is 0",
         "launch kernel \"k\": argument 1 \"out\": it is an empty handle": "\"out\": it is a closed array",
     }
     for text, expected in samples.items():

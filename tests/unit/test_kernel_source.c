@@ -433,6 +433,9 @@ test_malformed_descriptions_are_refused(void **state)
     assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
     source.name = "";
     assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    source.name = "add\n";
+    assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);
+    assert_says("control character");
     source.name = "add";
     source.parameter_count = 1;
     assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_INVALID_ARGUMENT);

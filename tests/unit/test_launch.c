@@ -504,7 +504,7 @@ test_messages_name_the_parameter(void **state)
     (void)state;
     static const ferry_parameter named[] = {
         {.element = &float_element, .access = FERRY_UPDATE, .name = "x"},
-        {.element = &float_element, .name = "factor"}};
+        {.element = &float_element, .name = "the\nfactor"}};
     ferry_context *context = open_context("emulated");
     ferry_kernel *scale = make_kernel(context, "scale", scale_body, NULL, named, 2);
     ferry_buffer *a = make_buffer(context, values, COUNT), *view;
@@ -520,7 +520,7 @@ test_messages_name_the_parameter(void **state)
     refuse(scale, FERRY_ERROR_INVALID_ARGUMENT, "argument 0 \"x\": it is an empty handle",
            (ferry_argument[]){whole(NULL), value}, 2);
     refuse(scale, FERRY_ERROR_WRONG_TYPE,
-           "argument 1 \"factor\": it is size, but the parameter is float",
+           "argument 1 \"the factor\": it is size, but the parameter is float",
            (ferry_argument[]){whole(a), ferry_size_value(1)}, 2);
     ferry_kernel_destroy(&scale);
     char name[100] = {0};
