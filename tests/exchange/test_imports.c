@@ -721,7 +721,7 @@ test_hostile_arrow_arrays(void **state)
     ferry_buffer_destroy(&out);
 }
 
-/* The nulls of a slice are not counted: the bits of its own elements decide. */
+/* The nulls of a slice are not counted: the bits of the elements in it decide. */
 static void
 test_bitmaps_of_slices(void **state)
 {
