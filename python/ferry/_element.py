@@ -113,6 +113,14 @@ def _from_numpy(what: Any) -> Element:
     return _ferry.parse_element(_TYPESTR, dtype.str)
 
 
+def element_of_view(view: memoryview) -> Element | None:
+    """The element of a memoryview of an ndarray, by its dtype; None for a memoryview of something else, and for one that was cast."""
+    numpy = sys.modules.get("numpy")
+    if numpy is None or not isinstance(view.obj, numpy.ndarray) or view.format != memoryview(view.obj).format:
+        return None
+    return _from_numpy(view.obj.dtype)
+
+
 _LETTERS = {("b", 1): "?", ("i", 1): "b", ("i", 2): "h", ("i", 4): "i", ("i", 8): "q", ("u", 1): "B", ("u", 2): "H", ("u", 4): "I",
             ("u", 8): "Q", ("f", 2): "e", ("f", 4): "f", ("f", 8): "d", ("c", 8): "Zf", ("c", 16): "Zd"}
 

@@ -133,13 +133,37 @@ again(struct element_object *element, const char *format,
     return element;
 }
 
+/* Returns the element that the dtype of an ndarray says, of which a consumer gets a memoryview with
+ * nested structs; None for other memory. NumPy's formats leave out the padding at the end of nested
+ * structs, after which the rules of the format give other offsets. */
+static PyObject *
+element_of_dtype(const Py_buffer *buffer, const char *format)
+{
+    PyObject *helpers, *made;
+
+    if (strncmp(format, "T{", 2) != 0 || !strstr(format + 2, "T{") || !buffer->obj ||
+        !PyMemoryView_Check(buffer->obj))
+        Py_RETURN_NONE;
+    helpers = PyImport_ImportModule("ferry._element");
+    if (!helpers)
+        return NULL;
+    made = PyObject_CallMethod(helpers, "element_of_view", "O", buffer->obj);
+    Py_DECREF(helpers);
+    return made;
+}
+
 PyObject *
 ferrypy_element_of_buffer(const Py_buffer *buffer)
 {
     const char *format = buffer->format ? buffer->format : "B";
-    struct element_object *element = (struct element_object *)parse(FERRY_TEXT_BUFFER, format);
+    PyObject *described = element_of_dtype(buffer, format);
     size_t bytes = (size_t)buffer->itemsize;
+    struct element_object *element;
 
+    if (described != Py_None)
+        return described;
+    Py_DECREF(described);
+    element = (struct element_object *)parse(FERRY_TEXT_BUFFER, format);
     if (!element || element->element->bytes == bytes)
         return (PyObject *)element;
     /* Exporters name the byte order, and leave padding out. Which they meant shows when the size is

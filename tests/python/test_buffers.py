@@ -88,6 +88,27 @@ def test_formats_of_nested_records(host, numpy):
         del again
 
 
+def test_memoryviews_of_nested_records(host, numpy):
+    """NumPy's format has no padding at the end of the inner record, after which every reader finds the outer fields elsewhere."""
+    inner = numpy.dtype([("a", "f8"), ("b", "i1")], align=True)
+    for outer in (numpy.dtype([("s", inner), ("c", "i1")], align=True), numpy.dtype([("s", inner), ("c", "f8")], align=True),
+                  numpy.dtype([("c", "i1"), ("s", inner), ("d", "i1"), ("e", inner)])):
+        values = numpy.zeros(3, outer)
+        values["c"] = [1, 2, 3]
+        values["s"]["b"] = [4, 5, 6]
+        expected = ferry.array(values, context=host).tolist()
+        assert [record[outer.names.index("c") + (outer.names[0] == "s")] for record in expected] == [1, 2, 3]
+        for view in (memoryview(values), memoryview(memoryview(values)), memoryview(values)[:]):
+            assert ferry.array(view, context=host).tolist() == expected == ferry.wrap(view, context=host).tolist()
+        assert ferry.array(memoryview(values)[::-1], context=host).tolist() == expected[::-1]
+        copied = ferry.zeros(3, outer, context=host)
+        copied.copy_from(memoryview(values))
+        target = numpy.zeros(3, outer)
+        copied.copy_to(memoryview(target))
+        assert copied.tolist() == expected and target.tolist() == values.tolist()
+        assert ferry.array(memoryview(values).cast("B"), context=host).nbytes == values.nbytes
+
+
 def test_columns_first(host, numpy):
     """A transposed array is contiguous for Fortran alone."""
     made = ferry.from_dlpack(numpy.arange(6, dtype="i4").reshape(2, 3).T, context=host)
