@@ -188,9 +188,10 @@ ferry_buffer_import_dlpack_legacy(ferry_context *context, struct DLManagedTensor
  * that is NULL the default stream of the array's place, waits for the array's `sync_event`.
  *
  * @return the same statuses as ferry_buffer_import_dlpack(); FERRY_ERROR_INVALID_ARGUMENT also for
- *         a released array; FERRY_ERROR_UNSUPPORTED also for an array that contains nulls, is
- *         nested or dictionary-encoded, has a format other than numbers, such as Arrow's bool of
- *         one bit, or has a `sync_event` while the stream that would wait for it is being captured.
+ *         a released array; FERRY_ERROR_UNSUPPORTED also for an array that contains nulls, is on a
+ *         device and has a bitmap but no count of nulls, is nested or dictionary-encoded, has a
+ *         format other than numbers, such as Arrow's bool of one bit, or has a `sync_event` while
+ *         the stream that would wait for it is being captured.
  * Threads: any.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_import_arrow(
