@@ -11,7 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_CPU, _CUDA = 1, 2
+_CPU, _CUDA, _ROCM = 1, 2, 10
+_DEFAULT = {_CUDA: 1, _ROCM: 0}  # the default stream of devices that have streams, as the array standard names it
 _READ, _UPDATE = 1, 2
 _IS_COPIED = 2
 
@@ -36,18 +37,22 @@ def _device_pair(device: Any) -> tuple[int, int]:
 
 
 def _stream_of(stream: Any, device: tuple[int, int]) -> int | None:
-    """The consumer's stream on a device as the array standard names it: None, -1, or the handle of CUDA."""
+    """The consumer's stream on a device: None, -1, 1 for the default stream, or the handle of CUDA or HIP."""
     if stream is None:
         return None
     try:
         number = operator.index(stream)
     except TypeError as error:
         raise _ferry.WrongTypeError(f"stream is an integer or None, not {stream!r}") from error
-    if device[0] != _CUDA:
-        where = "the host, which has no streams" if device[0] == _CPU else "a device that is not CUDA's"
+    if device[0] not in _DEFAULT:
+        where = "the host, which has no streams" if device[0] == _CPU else "a device that is not CUDA's or HIP's"
         raise BufferError(f"stream is None for memory of {where}, not {stream!r}")
-    if number == 0:
+    if device[0] == _CUDA and number == 0:
         raise BufferError("stream 0 has no meaning: use 1 for the legacy default stream")
+    if device[0] == _ROCM and number in (1, 2):
+        raise BufferError(f"stream {number} has no meaning on HIP devices: use 0 for the default stream")
+    if number == _DEFAULT[device[0]]:
+        return 1
     if not -1 <= number < 1 << 64:
         raise _ferry.ArgumentError(f"stream is -1 or the address of a stream, not {stream!r}")
     return number
@@ -95,7 +100,9 @@ class Access(_ferry.Access):
         if stream == -1:
             return
         default = self.array.context.stream(self.place)
-        if (default.native or 1 if stream is None else stream) != ((self.stream or default).native or 1):
+        # None is the default stream of CUDA or HIP, and that of the context on devices which have no other consumers.
+        consumer = stream or (1 if self.__dlpack_device__()[0] in _DEFAULT else default.native or 1)
+        if consumer != ((self.stream or default).native or 1):
             raise BufferError("the consumer runs on another stream than this access: open it with stream=ferry.Stream(context, device, "
                               "native=handle) of the consumer's, or run the consumer on the stream of the access")
 

@@ -3,6 +3,7 @@
 
 import ctypes
 import gc
+import os
 import threading
 import time
 import weakref
@@ -588,8 +589,24 @@ def test_accesses_of_a_device_in_their_own_context(context):
     with pytest.raises(BufferError, match="another stream"):
         ferry.from_dlpack(a.update(device=1, stream=ferry.Stream(context)), context=context)
     if context.place(1).kind == "emulated":
-        with pytest.raises(BufferError, match="a device that is not CUDA's"):
+        with pytest.raises(BufferError, match="a device that is not CUDA's or HIP's"):
             a.read(device=1).__dlpack__(max_version=(1, 0), stream=1)
+
+
+@pytest.mark.skipif(not os.environ.get("FERRY_HIP_LIBRARY"), reason="there is no driver of HIP")
+def test_streams_of_hip():
+    """The array standard: 0 is the default stream there, and 1 and 2 have no meaning. PyTorch names its stream on HIP too."""
+    context = ferry.Context("hip")
+    stream = ferry.Stream(context)
+    a = ferry.array(b"four", context=context)
+    with a.update(stream=stream, raw=True) as d:
+        assert d.__dlpack_device__()[0] == 10
+        for same in (stream.native, -1):
+            assert d.__dlpack__(stream=same, max_version=(1, 0))
+        for other, words in ((None, "another stream"), (0, "another stream"), (1, "use 0"), (2, "use 0")):
+            with pytest.raises(BufferError, match=words):
+                d.__dlpack__(stream=other, max_version=(1, 0))
+    assert a.__dlpack_device__() == (1, 0) and a.tolist() == list(b"four")
 
 
 def test_flags_of_a_copy(context):
