@@ -232,7 +232,7 @@ const struct cost_operation cost_operations[] = {
     {"store", {17, 24, 42}},          {"load", {10, 13, 23}},
     {"evict", {24, 25, 41}},          {"evict/automatic", {22, 25, 41}},
     {"invalidate", {24, 25, 41}},     {"sync_to/host", {21, 23, 39}},
-    {"sync_to/device", {17, 18, 23}}, {"resize", {20, 26, 26}},
+    {"sync_to/device", {17, 18, 23}}, {"resize", {22, 30, 30}},
     {"unwrap", {22, 23, 39}},         {"launch", {19, 20, 27}},
 };
 const size_t cost_operation_count = sizeof(cost_operations) / sizeof(cost_operations[0]);

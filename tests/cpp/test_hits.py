@@ -17,7 +17,7 @@ sys.dont_write_bytecode = True
 from tap import Tap  # noqa: E402
 
 FEW, MANY = 1000, 11000
-MOST_COUNTS = 5
+MOST_COUNTS = 12
 
 
 def collected(program, kind, rounds):

@@ -155,12 +155,13 @@ step_wait(struct player *p)
 }
 
 /* Reads the last element of a pinned replica, to check that the replica is as long as the buffer.
- * Then unpins the replica, because a pinned replica prevents resizes. */
+ * Then unpins the replica, because a pinned replica prevents resizes. A checked run forbids the
+ * read if another player has made the element stale meanwhile. */
 static void
 go_through_pin(struct player *p, const struct target *t, int place, void *memory)
 {
     size_t count = ferry_buffer_count(t->subject->handle);
-    if (place == 0 && count > 0 && MAY_RACE)
+    if (place == 0 && count > 0 && MAY_RACE && !p->world->f.context->debug)
         (void)((volatile int32_t *)memory)[count - 1];
     MUST(p, ferry_buffer_release(t->subject->handle, place));
     pins_of(p, t->subject)[place]--;
