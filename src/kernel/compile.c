@@ -12,13 +12,6 @@
  * gen/declarations.cl. They precede every kernel source of that language. */
 extern const unsigned char ferryi_cuda_declarations[], ferryi_opencl_declarations[];
 
-/* The line before gen/declarations.cl on a host whose size_t has 32 bits. */
-#if SIZE_MAX > UINT32_MAX
-#define OPENCL_SIZE ""
-#else
-#define OPENCL_SIZE "#define FERRY_SIZE_32\n"
-#endif
-
 /* The line that forbids fused operations in OpenCL C, whose compilers have no such option. */
 static const char opencl_exact[] = "#pragma OPENCL FP_CONTRACT OFF\n";
 
@@ -128,7 +121,8 @@ ferryi_kernel_make_text(const ferry_kernel_code *source, const ferry_parameter *
                         size_t parameter_count, char **out)
 {
     const bool is_opencl = source->kind == FERRY_CODE_OPENCL;
-    const char *size = is_opencl ? OPENCL_SIZE : "";
+    const bool is_small = sizeof(size_t) < sizeof(uint64_t);
+    const char *size = is_opencl && is_small ? "#define FERRY_SIZE_32\n" : "";
     const char *builtin =
         (const char *)(is_opencl ? ferryi_opencl_declarations : ferryi_cuda_declarations);
     const char *exact = is_opencl && (source->flags & FERRY_CODE_EXACT) ? opencl_exact : "";
