@@ -212,7 +212,8 @@ run_group(struct ferryi_group *group)
     ferry_status status = open_timeline(group, named);
     if (status == FERRY_OK)
         status = ferryi_group_each_store(group, order_store);
-    if (status == FERRY_OK)
+    group->queued = status == FERRY_OK;
+    if (group->queued)
         status = transfer(group, job);
     const size_t done = job->done - before;
     if (move->context->trace && job != &quiet && !names_itself(group))

@@ -81,6 +81,9 @@ struct ferryi_group {
     ferryi_timeline *timeline;
     /* The timeline that reads the sources, if it is not `timeline`; NULL if it is. */
     ferryi_timeline *uploads;
+    /* Whether the transfer was begun. If it was not, because a wait failed, no use is noted, so
+     * that nothing replaces the record of a use that is still pending. */
+    bool queued;
     /* Whether the transfer is known to be complete, so that nothing later need wait for it. */
     bool complete;
     /* After a failure, those of the transfer's two places whose device was lost. */
@@ -110,7 +113,8 @@ ferryi_group_is_by_host(const struct ferryi_group *group, bool is_target)
 static inline bool
 ferryi_group_is_noted(const struct ferryi_group *group, bool is_target)
 {
-    return group->timeline && !group->complete && !ferryi_group_is_by_host(group, is_target);
+    return group->queued && group->timeline && !group->complete &&
+           !ferryi_group_is_by_host(group, is_target);
 }
 
 /* Records what a transfer did to its buffers. `done` is the number of bytes of the targets that
