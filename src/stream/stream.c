@@ -49,9 +49,11 @@ find_native(ferry_context *context, int place, void *native)
     return NULL;
 }
 
+/* Opens a stream for a native stream, or for a new one if `native` is NULL. */
 FERRYI_REQUIRES(ferryi_streams_mutex)
 static ferry_status
-stream_new(ferry_context *context, int place, void *native, void *scope, ferry_stream **out)
+stream_new(ferry_context *context, int place, const struct ferryi_native *native,
+           ferry_stream **out)
 {
     ferry_stream *stream = calloc(1, sizeof(*stream));
     if (!stream)
@@ -60,11 +62,11 @@ stream_new(ferry_context *context, int place, void *native, void *scope, ferry_s
     ferryi_device *device = context->devices[place];
     ferry_status status = FERRY_OK;
     /* A stream whose ferry_stream was destroyed during a capture keeps its timeline. */
-    stream->timeline = native ? ferryi_order_adopt(&context->order, device, native) : NULL;
+    stream->timeline = native ? ferryi_order_adopt(&context->order, device, native->stream) : NULL;
     ferryi_order_retire_ending(&context->order);
     if (!stream->timeline)
-        status = ferryi_timeline_open_in(&context->order, device, place, native, scope,
-                                         &stream->timeline);
+        status =
+            ferryi_timeline_open(&context->order, device, place, native, false, &stream->timeline);
     if (status != FERRY_OK) {
         free(stream);
         return status;
@@ -83,9 +85,9 @@ stream_new(ferry_context *context, int place, void *native, void *scope, ferry_s
 ferry_status
 ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out)
 {
+    const struct ferryi_native native = {.stream = context->devices[place]->default_stream};
     ferryi_mutex_lock(&context->stream_mutex);
-    ferry_status status =
-        stream_new(context, place, context->devices[place]->default_stream, NULL, out);
+    ferry_status status = stream_new(context, place, &native, out);
     if (status == FERRY_OK)
         (*out)->borrowed = true;
     ferryi_mutex_unlock(&context->stream_mutex);
@@ -109,7 +111,7 @@ ferry_stream_create(ferry_context *context, int place, ferry_stream **out)
 {
     FERRYI_OR_RETURN(check_stream_place(context, place, out, "create a stream"));
     ferryi_mutex_lock(&context->stream_mutex);
-    ferry_status status = stream_new(context, place, NULL, NULL, out);
+    ferry_status status = stream_new(context, place, NULL, out);
     ferryi_mutex_unlock(&context->stream_mutex);
     return status;
 }
@@ -155,10 +157,10 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
         known->references++;
         *out = known;
     } else {
-        void *scope;
-        status = check_native(context, place, native, &scope);
+        struct ferryi_native checked = {.stream = native};
+        status = check_native(context, place, native, &checked.scope);
         if (status == FERRY_OK)
-            status = stream_new(context, place, native, scope, out);
+            status = stream_new(context, place, &checked, out);
     }
     ferryi_mutex_unlock(&context->stream_mutex);
     return status;

@@ -53,7 +53,7 @@ timeline_free(ferryi_timeline *timeline)
 void
 ferryi_timeline_destroy_native(ferryi_timeline *timeline)
 {
-    if (timeline->owned && timeline->native &&
+    if (timeline->owned &&
         FERRYI_CALL(timeline->device, stream_destroy, timeline->native) != FERRY_OK)
         ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
     timeline->native = NULL;
@@ -252,14 +252,15 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     atomic_store(&timeline->live_generation, timeline->generation);
 }
 
-static ferry_status
-open_in(ferryi_order *order, ferryi_device *device, int place, void *native, void *scope,
-        bool internal, ferryi_timeline **out)
+ferry_status
+ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
+                     const struct ferryi_native *native, bool internal, ferryi_timeline **out)
 {
-    bool owned = native == NULL;
-    bool per_thread = native && native == device->per_thread_stream;
-    if (owned)
-        FERRYI_OR_RETURN(FERRYI_CALL(device, stream_create, &native));
+    void *stream = native ? native->stream : NULL;
+    void *scope = native ? native->scope : NULL;
+    bool per_thread = stream && stream == device->per_thread_stream;
+    if (!native)
+        FERRYI_OR_RETURN(FERRYI_CALL(device, stream_create, &stream));
 
     ferryi_mutex_lock(&order->mutex);
     ferryi_timeline *timeline = find_timeline(order, device, place, internal, per_thread, scope);
@@ -269,7 +270,7 @@ open_in(ferryi_order *order, ferryi_device *device, int place, void *native, voi
         if (timeline->scope)
             ferryi_timeline_drop_events(timeline);
         timeline->scope = scope;
-        timeline_set_up(timeline, native, internal, owned);
+        timeline_set_up(timeline, stream, internal, !native);
         if (ferryi_timeline_is_numbered(timeline))
             order_unknown_after(order, timeline);
         if (internal)
@@ -278,7 +279,7 @@ open_in(ferryi_order *order, ferryi_device *device, int place, void *native, voi
     ferryi_mutex_unlock(&order->mutex);
 
     if (!timeline) {
-        if (owned && FERRYI_CALL(device, stream_destroy, native) != FERRY_OK)
+        if (!native && FERRYI_CALL(device, stream_destroy, stream) != FERRY_OK)
             ferryi_log(order->log, FERRY_LOG_WARNING, "%s", ferry_last_error());
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "open a stream at place %d: no memory, or more than %d streams in use",
@@ -286,20 +287,6 @@ open_in(ferryi_order *order, ferryi_device *device, int place, void *native, voi
     }
     *out = timeline;
     return FERRY_OK;
-}
-
-ferry_status
-ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place, void *native,
-                     bool internal, ferryi_timeline **out)
-{
-    return open_in(order, device, place, native, NULL, internal, out);
-}
-
-ferry_status
-ferryi_timeline_open_in(ferryi_order *order, ferryi_device *device, int place, void *native,
-                        void *scope, ferryi_timeline **out)
-{
-    return open_in(order, device, place, native, scope, false, out);
 }
 
 ferry_status
@@ -457,12 +444,13 @@ ferryi_timeline_of_uploads(ferryi_timeline *timeline, ferryi_timeline **out)
     *out = atomic_load(&timeline->uploads);
     if (*out)
         return true;
+    const struct ferryi_native native = {.stream = timeline->native};
     ferryi_timeline *fresh, *none = NULL;
     /* A stream whose timeline number is in the upper half of the range gets no separate timeline
      * for uploads. So enough numbers remain for other streams. */
     if (timeline->number == 0 || timeline->number > FERRYI_TIMELINES / 2 ||
-        ferryi_timeline_open(timeline->order, timeline->device, timeline->place, timeline->native,
-                             false, &fresh) != FERRY_OK)
+        ferryi_timeline_open(timeline->order, timeline->device, timeline->place, &native, false,
+                             &fresh) != FERRY_OK)
         return false;
     /* Marks the timeline of uploads as internal, so that its stream is not checked for graph
      * capture. The check is not needed: the uploads use the program's stream, and the caller has

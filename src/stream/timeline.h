@@ -118,7 +118,8 @@ struct ferryi_timeline {
     _Atomic uint64_t seen[FERRYI_TIMELINES];
     ferryi_order *order;
     ferryi_device *device;
-    void *native; /* NULL after the timeline was retired, and for unknown streams */
+    void *native; /* NULL for HIP's default stream, after the timeline was retired, and for unknown
+                     streams */
     /* the driver's handle of the green context of the stream, in which its events are made; NULL
      * for all other streams. A timeline with a green context has no number. Its events are
      * destroyed when it is retired, because the program may then destroy the green context. */
@@ -180,14 +181,17 @@ ferry_status ferryi_order_init(ferryi_order *order, const struct ferryi_log *log
  * them. The devices must still be open and idle. */
 void ferryi_order_clear(ferryi_order *order);
 
-/* Opens a timeline for the stream `native`. If `native` is NULL, creates a native stream.
- * ferryi_timeline_retire() or ferryi_order_clear() destroys the created stream. */
+/* A native stream that exists. */
+struct ferryi_native {
+    void *stream; /* handle of the stream; NULL is the handle of HIP's default stream */
+    void *scope;  /* the driver's handle of the green context of the stream, or NULL */
+};
+
+/* Opens a timeline for a native stream. If `native` is NULL, creates a native stream, which
+ * ferryi_timeline_retire() or ferryi_order_clear() destroys. */
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
-                                  void *native, bool internal, ferryi_timeline **out);
-/* Opens a timeline for a native stream of a green context, whose driver's handle is `scope`. If
- * `scope` is NULL, works like ferryi_timeline_open() for a stream of the program. */
-ferry_status ferryi_timeline_open_in(ferryi_order *order, ferryi_device *device, int place,
-                                     void *native, void *scope, ferryi_timeline **out);
+                                  const struct ferryi_native *native, bool internal,
+                                  ferryi_timeline **out);
 /* Create and record an event for the timeline's stream. */
 ferry_status ferryi_timeline_create_event(ferryi_timeline *timeline, bool timed, void **out);
 ferry_status ferryi_timeline_record(ferryi_timeline *timeline, void *event);
