@@ -41,8 +41,9 @@ typedef struct ferry_lease_options {
     int place;            /**< default: the host, or the place of `stream` */
     void *native_stream;  /**< for a device place, instead of `stream`: a native stream, on CUDA a
                                CUstream, of another library that holds the lease, which may destroy
-                               it at any time after ferry_lease_open(). "Device scopes" in
-                               docs/concepts.md says how such a lease ends */
+                               it at any time after ferry_lease_open(). HIP's NULL stream is
+                               FERRY_STREAM_LEGACY here. "Device scopes" in docs/concepts.md says
+                               how such a lease ends */
     uint64_t reserved[3];
 } ferry_lease_options;
 

@@ -27,7 +27,9 @@ FERRY_BEGIN_DECLS
 typedef struct ferry_event ferry_event;
 
 /**
- * CUDA's handles of default streams, for ferry_stream_wrap(). FERRY_STREAM_DEFAULT is the one of
+ * Handles of the default streams of CUDA and HIP, for ferry_stream_wrap() and
+ * ferry_lease_options.native_stream. HIP's legacy default stream is NULL, which
+ * FERRY_STREAM_LEGACY names as well, on every release. FERRY_STREAM_DEFAULT is the one of
  * this translation unit's own launches without a stream: the per-thread stream if the unit is
  * compiled with `nvcc --default-stream per-thread` or CUDA_API_PER_THREAD_DEFAULT_STREAM, otherwise
  * the legacy stream. For Ferry NULL always means the legacy stream.
@@ -58,7 +60,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_create(ferry_context *contex
  * stream twice, both calls return the same ferry_stream, which must be destroyed twice.
  *
  * @param native On CUDA a CUstream or cudaStream_t of the device's primary context, or of a green
- *         context of it. NULL and FERRY_STREAM_LEGACY mean the legacy default stream, and
+ *         context of it, on HIP a hipStream_t. On both, NULL and FERRY_STREAM_LEGACY mean the
+ *         legacy default stream, which the context's stream of the place is too, and
  *         FERRY_STREAM_PER_THREAD the per-thread stream of the calling thread. On OpenCL a
  *         cl_command_queue of the device in the place's native_context, whose work runs in order.
  *         For the host and for emulated devices only a result of ferry_stream_native() is valid.
@@ -109,8 +112,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_stream_synchronize(ferry_stream *st
 FERRY_API void ferry_stream_destroy(ferry_stream **stream);
 
 /**
- * Returns the native stream, on CUDA a CUstream, on OpenCL a cl_command_queue; NULL for NULL, in a
- * forked child, and after the context was destroyed. Threads: any.
+ * Returns the native stream, on CUDA a CUstream, on HIP a hipStream_t, on OpenCL a
+ * cl_command_queue; NULL for HIP's default stream, for NULL, in a forked child, and after the
+ * context was destroyed. Threads: any.
  */
 FERRY_API void *ferry_stream_native(ferry_stream *stream);
 

@@ -145,22 +145,22 @@ def export_dlpack(array: Any, stream: Any, max_version: tuple[int, int] | None, 
 
 
 def device_of(array: Any) -> tuple[int, int]:
-    """Array.__dlpack_device__: CUDA when only it has the newest values, else the CPU."""
+    """Array.__dlpack_device__: a device of CUDA or HIP when only it has the newest values, else the CPU."""
     device: tuple[int, int] = array.context.place(_place_of(array)).dlpack_device
     return device
 
 
 def _place_of(array: Any) -> int:
     place = _ferry.newest_place(array)
-    return place if array.context.place(place).dlpack_device[0] == _CUDA else 0
+    return place if array.context.place(place).dlpack_device[0] in _DEFAULT else 0
 
 
 def take_dlpack(array_type: type, context: Any, source: Any, read_only: bool | None, copy: bool | None) -> Any:
     """Ask a producer for its tensor and import it."""
     device = source.__dlpack_device__()
     arguments: dict[str, Any] = {}
-    if int(device[0]) == _CUDA:
-        arguments["stream"] = 1
+    if int(device[0]) in _DEFAULT:
+        arguments["stream"] = _DEFAULT[int(device[0])]
     try:
         capsule = source.__dlpack__(max_version=(1, 0), **arguments)
     except TypeError:

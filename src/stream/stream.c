@@ -149,7 +149,8 @@ ferry_stream_wrap(ferry_context *context, int place, void *native, ferry_stream 
     if (!native && !context->devices[place]->default_is_null)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "wrap a stream of %s: the native handle is NULL", context->names[place]);
-    if (!native)
+    /* HIP's default stream is NULL, and older releases have no other handle of it. */
+    if (!native || (native == FERRY_STREAM_LEGACY && context->devices[place]->default_is_null))
         native = context->devices[place]->default_stream;
     ferryi_mutex_lock(&context->stream_mutex);
     ferry_stream *known = find_native(context, place, native);

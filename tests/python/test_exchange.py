@@ -606,7 +606,26 @@ def test_streams_of_hip():
         for other, words in ((None, "another stream"), (0, "another stream"), (1, "use 0"), (2, "use 0")):
             with pytest.raises(BufferError, match=words):
                 d.__dlpack__(stream=other, max_version=(1, 0))
-    assert a.__dlpack_device__() == (1, 0) and a.tolist() == list(b"four")
+    assert a.__dlpack_device__() == (10, 0) and a.tolist() == list(b"four")
+    default = ferry.Stream(context, native=0)
+    assert default.native == context.stream(1).native == 0
+    for a_stream in (None, default):
+        with a.update(device=1, stream=a_stream, raw=True) as d:
+            for same in (None, 0, -1):
+                assert d.__dlpack__(stream=same, max_version=(1, 0))
+            with pytest.raises(BufferError, match="another stream"):
+                d.__dlpack__(stream=stream.native, max_version=(1, 0))
+    assert a.__dlpack_device__() == (10, 0)
+    lent = ferry.from_dlpack(a, context=context)
+    assert lent.stats()["lent_at"]
+    with pytest.raises(ferry.BusyError):
+        a.fill(1)
+    with lent.update(device=1, raw=True):
+        pass
+    del lent
+    gc.collect()
+    a.fill(1)
+    assert a.tolist() == [1] * 4 and a.__dlpack_device__() == (1, 0)
 
 
 def test_flags_of_a_copy(context):

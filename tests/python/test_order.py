@@ -12,11 +12,15 @@ PROLOGUE = """
 import ctypes, gc, os
 import ferry
 
-driver = ctypes.CDLL(os.environ["FERRY_CUDA_LIBRARY"])
+KIND = os.environ["KIND"]
+HIP = {"cuStreamCreate": "hipStreamCreateWithFlags", "cuMemsetD32Async": "hipMemsetD32Async", "cuMemcpyDtoHAsync_v2": "hipMemcpyDtoHAsync",
+       "cuStreamSynchronize": "hipStreamSynchronize", "cuDevicePrimaryCtxRetain": "hipDevicePrimaryCtxRetain",
+       "cuCtxPushCurrent_v2": "hipCtxPushCurrent"}
+driver = ctypes.CDLL(os.environ["FERRY_" + KIND.upper() + "_LIBRARY"])
 N, P = 64, ctypes.c_void_p
 
 def call(name, *arguments):
-    assert getattr(driver, name)(*arguments) == 0, name
+    assert getattr(driver, HIP[name] if KIND == "hip" else name)(*arguments) == 0, name
 
 def own_stream():
     made = P()
@@ -41,7 +45,7 @@ def address(capsule):
     get.restype, get.argtypes = P, (ctypes.py_object, ctypes.c_char_p)
     return Tensor.from_address(get(capsule, b"dltensor_versioned")).data
 
-context = ferry.Context("cuda")
+context = ferry.Context(KIND)
 made = P()
 call("cuDevicePrimaryCtxRetain", ctypes.byref(made), 0)
 call("cuCtxPushCurrent_v2", made)
@@ -54,12 +58,12 @@ def newest_on(stream, value):
 """
 
 
-def run(program):
+def run(program, kind="cuda"):
     """Run a program in which no stream works by itself."""
-    if "fakecuda" not in os.environ.get("FERRY_CUDA_LIBRARY", ""):
+    if f"fake{kind}" not in os.environ.get(f"FERRY_{kind.upper()}_LIBRARY", ""):
         pytest.skip("needs the driver without a GPU")
     done = subprocess.run([sys.executable, "-c", PROLOGUE + textwrap.dedent(program)], capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "FAKECUDA_MODE": "lazy"}, check=False)
+                          env={**os.environ, "FAKECUDA_MODE": "lazy", "KIND": kind}, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -160,3 +164,26 @@ def test_an_import_waits_for_its_producer():
         ferry.empty(1, context=context)
         assert a.tolist() == [4] * N
     """)
+
+
+@pytest.mark.skipif(not os.environ.get("FERRY_HIP_LIBRARY"), reason="there is no driver of HIP")
+@pytest.mark.parametrize("consumer", ["own_stream()", "0", "None"])
+def test_the_consumers_stream_on_hip(consumer):
+    """0 and None are the NULL stream there."""
+    run(f"""
+        consumer = {consumer}
+        a = newest_on(ferry.Stream(context), 7)
+        capsule = a.__dlpack__(stream=consumer, max_version=(1, 0))
+        assert a.__dlpack_device__() == (10, 0) and read(address(capsule), consumer or 0) == 7
+        write(address(capsule), 9, consumer or 0)
+        del capsule
+        assert a.tolist() == [9] * N
+        for stream in (ferry.Stream(context, native=0), context.stream(1)):
+            b = newest_on(stream, 5)
+            assert b.tolist() == [5] * N
+            b = newest_on(ferry.Stream(context), 6)
+            with b.update(stream=stream) as d:
+                assert read(d.ptr, 0) == 6
+                write(d.ptr, 8, 0)
+            assert b.tolist() == [8] * N
+    """, "hip")

@@ -16,12 +16,14 @@
 #include <ferry/buffer.h>
 #include <ferry/ferry.h>
 #include <ferry/float.h>
+#include <ferry/int.h>
 #include <ferry/int8.h>
 
 #include "src/convert/converter.h"
 #include "src/device/gpu/gpu_device.h"
 #include "src/device/hip/hip.h"
 #include "src/device/hip/hip_abi.h"
+#include "src/stream/stream.h"
 #include "src/transfer/scatter_hip.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/convert_values.h"
@@ -535,6 +537,85 @@ test_batches_run_as_device_code(void **state)
     ferry_context_destroy(&context);
 }
 
+enum { FILLS = 1 << 16 };
+
+/* Queues a fill of the whole buffer on `queue`, under a scope on `stream`. */
+static void
+fill_under(ferry_stream *stream, void *queue, ferry_buffer *buffer, uint32_t value)
+{
+    ferryi_device *device = ferryi_stream_timeline(stream)->device;
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_open_device(buffer, ferry_int_element(), FERRY_OVERWRITE, 0, FERRY_REST, stream,
+                                &scope, &memory));
+    OK(device->ops->fill(device, memory, value, 4, FILLS, queue));
+    OK(ferry_scope_close(&scope));
+}
+
+static void
+expect_filled(ferry_buffer *buffer, int value)
+{
+    static int out[FILLS];
+    OK(ferry_buffer_copy_to(buffer, ferry_int_element(), 0, FILLS, out, NULL));
+    assert_int_equal(out[0], value);
+    assert_int_equal(out[FILLS - 1], value);
+}
+
+/* The program's work on HIP's NULL stream is ordered with uses on the context's default stream, and
+ * on the stream that wraps NULL. The lazy mode runs only the work that a call waits for, so a
+ * missing order shows each time. */
+static void
+test_the_null_stream_is_ordered(void **state)
+{
+    (void)state;
+    assert_true(fake.fakecuda_set_mode("lazy"));
+    ferry_context *context = open_context();
+    ferry_buffer *buffer;
+    ferry_stream *other, *wrapped, *again, *legacy;
+    uint64_t created = fake.fakecuda_calls_of("hipStreamCreateWithFlags");
+    OK(ferry_stream_wrap(context, 1, NULL, &wrapped));
+    OK(ferry_stream_wrap(context, 1, NULL, &again));
+    OK(ferry_stream_wrap(context, 1, FERRY_STREAM_LEGACY, &legacy));
+    assert_ptr_equal(wrapped, again);
+    assert_ptr_equal(wrapped, legacy);
+    assert_ptr_equal(wrapped, ferry_context_stream(context, 1));
+    assert_null(ferry_stream_native(wrapped));
+    assert_int_equal(fake.fakecuda_calls_of("hipStreamCreateWithFlags"), created);
+    OK(ferry_stream_create(context, 1, &other));
+    assert_non_null(ferry_stream_native(other));
+    assert_ptr_not_equal(other, wrapped);
+    OK(ferry_buffer_create(context, ferry_int_element(), FILLS, NULL, &buffer));
+
+    for (uint32_t i = 1; i <= 3; i++) {
+        fill_under(wrapped, NULL, buffer, i);
+        expect_filled(buffer, (int)i);
+        fill_under(wrapped, NULL, buffer, 10 * i);
+        fill_under(other, ferry_stream_native(other), buffer, 100 * i);
+        expect_filled(buffer, 100 * (int)i);
+        fill_under(other, ferry_stream_native(other), buffer, 7);
+        fill_under(ferry_context_stream(context, 1), NULL, buffer, 5 * i);
+        expect_filled(buffer, 5 * (int)i);
+        /* The default stream must wait for the upload. */
+        int one = 1;
+        OK(ferry_buffer_copy_from(buffer, ferry_int_element(), 0, 1, &one, NULL));
+        fill_under(wrapped, NULL, buffer, i);
+        expect_filled(buffer, (int)i);
+    }
+    ferry_buffer_destroy(&buffer);
+    uint64_t destroyed = fake.fakecuda_calls_of("hipStreamDestroy");
+    ferry_stream_destroy(&wrapped);
+    ferry_stream_destroy(&again);
+    ferry_stream_destroy(&legacy);
+    assert_int_equal(fake.fakecuda_calls_of("hipStreamDestroy"), destroyed);
+    ferry_stream_destroy(&other);
+    assert_int_equal(fake.fakecuda_calls_of("hipStreamDestroy"), destroyed + 1);
+    ferry_context_destroy(&context);
+    /* Each stream that was created is destroyed, and no other. */
+    assert_int_equal(fake.fakecuda_calls_of("hipStreamDestroy"),
+                     fake.fakecuda_calls_of("hipStreamCreateWithFlags"));
+    assert_true(fake.fakecuda_set_mode("thread"));
+}
+
 static const char *library = FERRY_TEST_FAKECUDA_FOLDER "/libfakehip.so";
 
 static int
@@ -566,6 +647,7 @@ main(int argc, char **argv)
         HIP_TEST(test_libraries_that_are_not_hip),
         HIP_TEST(test_properties),
         HIP_TEST(test_default_streams),
+        HIP_TEST(test_the_null_stream_is_ordered),
         HIP_TEST(test_errors_have_names_of_hip),
         HIP_TEST(test_attributes),
         HIP_TEST(test_types_of_memory),
