@@ -567,11 +567,14 @@ expect_filled(ferry_buffer *buffer, int value)
 static void
 test_the_null_stream_is_ordered(void **state)
 {
-    (void)state;
-    assert_true(fake.fakecuda_set_mode("lazy"));
-    ferry_context *context = open_context();
+    const ferry_context_options options = {.devices = "hip"};
+    ferry_context *context;
     ferry_buffer *buffer;
     ferry_stream *other, *wrapped, *again, *legacy;
+    (void)state;
+    ferryi_gpu_release_kept(&ferryi_hip_vendor);
+    assert_true(fake.fakecuda_set_mode("lazy"));
+    OK(ferry_context_create(&options, &context));
     uint64_t created = fake.fakecuda_calls_of("hipStreamCreateWithFlags");
     OK(ferry_stream_wrap(context, 1, NULL, &wrapped));
     OK(ferry_stream_wrap(context, 1, NULL, &again));
@@ -613,6 +616,7 @@ test_the_null_stream_is_ordered(void **state)
     /* Each stream that was created is destroyed, and no other. */
     assert_int_equal(fake.fakecuda_calls_of("hipStreamDestroy"),
                      fake.fakecuda_calls_of("hipStreamCreateWithFlags"));
+    ferryi_gpu_release_kept(&ferryi_hip_vendor);
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 
