@@ -295,7 +295,7 @@ ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_
     for (; scribbled; scribbled &= scribbled - 1)
         ferryi_store_withdraw(store, __builtin_ctz(scribbled), FERRYI_CHANGE_FORGET, claim.begin,
                               claim.end, room);
-    if (atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_WATCHED) {
+    if (ferryi_store_is_watched(store)) {
         /* The claim (range lock) of this access still exists, so the buffer's storage stays alive
          * while it is unlocked. A second close of the same scope does nothing, because it no longer
          * finds the claim. */

@@ -132,9 +132,10 @@ ferryi_row_move(struct ferryi_move *move, const struct ferryi_row *row, int *pla
     return ferryi_move_run(move, ferryi_row_add(move, row, place, is_any_place));
 }
 
-/* `done` is the number of bytes that were copied. */
+/* Reports the use of the buffers to their watchers. `done` is the number of bytes that were copied.
+ */
 static void
-tell_use(const struct ferryi_copy_call *call, size_t done)
+report_use(const struct ferryi_copy_call *call, size_t done)
 {
     const struct ferryi_row *row = &call->row;
     if (row->source_store)
@@ -186,7 +187,8 @@ ferryi_copy_run_row(struct ferryi_copy_call *call,
     for (size_t i = 0; i < call->middle_count; i++)
         ferryi_store_release(call->middles[i]);
     ferryi_copy_free_fetched(call->fetched, row->source_bytes, row->source_store);
-    tell_use(call, job.done - before);
+    if (ferryi_store_is_watched(call->main.store))
+        report_use(call, job.done - before);
     unlock(call, status);
     return status;
 }

@@ -23,6 +23,13 @@ enum ferryi_dl_device {
     FERRYI_DL_CUDA_MANAGED = 13
 };
 
+/* Returns whether a device type means memory of the host, which may be page-locked for devices. */
+static inline bool
+ferryi_dl_is_host(int32_t type)
+{
+    return type == FERRYI_DL_CPU || type == FERRYI_DL_CUDA_HOST || type == FERRYI_DL_ROCM_HOST;
+}
+
 enum ferryi_dl_code {
     FERRYI_DL_INT = 0,
     FERRYI_DL_UINT = 1,

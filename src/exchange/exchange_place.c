@@ -53,7 +53,7 @@ ferry_context_exchange_place(ferry_context *context, int32_t type, int32_t id)
 {
     if (!context || atomic_load(&context->closed))
         return -1;
-    if (type == FERRYI_DL_CPU || type == FERRYI_DL_CUDA_HOST || type == FERRYI_DL_ROCM_HOST)
+    if (ferryi_dl_is_host(type))
         return id == 0 || id == -1 ? FERRY_PLACE_HOST : -1;
     if (type == FERRYI_DL_CUDA_MANAGED)
         type = FERRYI_DL_CUDA;

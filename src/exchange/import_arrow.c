@@ -46,13 +46,6 @@ check_array(const struct ArrowArray *array)
     return FERRY_OK;
 }
 
-static bool
-is_on_host(const struct ArrowDeviceArray *array)
-{
-    return array->device_type == FERRYI_DL_CPU || array->device_type == FERRYI_DL_CUDA_HOST ||
-           array->device_type == FERRYI_DL_ROCM_HOST;
-}
-
 /* A producer need not count the nulls, as of a slice. The bitmap has a bit for each element that is
  * valid, from the lowest one of the first byte on. */
 static ferry_status
@@ -61,7 +54,7 @@ check_bitmap(const struct ArrowDeviceArray *array)
     const unsigned char *bits = array->array.buffers[0];
     if (array->array.null_count == 0 || !bits)
         return FERRY_OK;
-    if (!is_on_host(array))
+    if (!ferryi_dl_is_host(array->device_type))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "it may have nulls, because its producer did not count them");
     for (size_t i = 0; i < (size_t)array->array.length; i++) {
@@ -106,7 +99,7 @@ read_event(const struct ArrowDeviceArray *array, struct ferryi_import *out)
 {
     if (!array->sync_event)
         return FERRY_OK;
-    if (is_on_host(array))
+    if (ferryi_dl_is_host(array->device_type))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "memory of the host with an event");
     if ((uintptr_t)array->sync_event % _Alignof(void *))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "its event at %p is not aligned",

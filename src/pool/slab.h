@@ -330,12 +330,12 @@ FERRYI_POOL_LOCKED bool ferryi_slab_is_done(const ferry_pool *pool, const struct
  * work of the request's stream. Returns NULL if no idle memory is suitable. A request for the host
  * gets only memory whose work is known to be done.
  */
+FERRYI_POOL_LOCKED ferry_block *ferryi_pool_find(ferry_pool *pool,
+                                                 const struct ferryi_pool_request *request);
 /* Returns how many idle blocks have the size of the request, but are in use by work for which the
  * request's stream would have to wait. Counts at most as many blocks as a search examines. */
 FERRYI_POOL_LOCKED unsigned ferryi_pool_count_busy(const ferry_pool *pool,
                                                    const struct ferryi_pool_request *request);
-FERRYI_POOL_LOCKED ferry_block *ferryi_pool_find(ferry_pool *pool,
-                                                 const struct ferryi_pool_request *request);
 /* Changes a block's state from MOVING to LIVE, and counts the allocation. `hit` is whether the
  * block comes from idle memory. */
 FERRYI_POOL_LOCKED void ferryi_block_commit(ferry_pool *pool, ferry_block *block,

@@ -493,6 +493,12 @@ ferryi_store_unlock_plain(ferryi_store *store)
     FERRYI_INTERLEAVE();
 }
 
+static inline bool
+ferryi_store_is_watched(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_WATCHED;
+}
+
 /* -- copies ------------------------------------------------------------------------------------ */
 
 /*
