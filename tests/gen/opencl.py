@@ -24,7 +24,6 @@ from ferry_types import ElementType, read_object
 from output import DECLARED, one_struct
 
 
-
 def kernel_file(data, **more):
     base = {"ferry": 1, "prefix": "mylib", "header": "mylib/k.h", "types": [str(TYPES / "vec3.json"), str(TYPES / "cell.json")]}
     return KernelFile("k.json", {**base, **more, "kernels": [{"name": "k", **data}]})

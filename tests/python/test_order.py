@@ -18,6 +18,7 @@ HIP = {"cuStreamCreate": "hipStreamCreateWithFlags", "cuMemsetD32Async": "hipMem
        "cuCtxPushCurrent_v2": "hipCtxPushCurrent"}
 driver = ctypes.CDLL(os.environ["FERRY_" + KIND.upper() + "_LIBRARY"])
 N, P = 64, ctypes.c_void_p
+DEFAULT = 0 if KIND == "hip" else 1   # the default stream, as a consumer names it; None is this one too
 
 def call(name, *arguments):
     assert getattr(driver, HIP[name] if KIND == "hip" else name)(*arguments) == 0, name
@@ -67,25 +68,28 @@ def run(program, kind="cuda"):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("consumer", ["own_stream()", "1", "2", "None"])
-def test_an_export_is_ready_on_the_consumers_stream(consumer):
+CONSUMERS = [("cuda", "own_stream()"), ("cuda", "1"), ("cuda", "None"), ("hip", "own_stream()"), ("hip", "0"), ("hip", "None")]
+
+
+@pytest.mark.parametrize(("kind", "consumer"), [*CONSUMERS, ("cuda", "2")])
+def test_an_export_is_ready_on_the_consumers_stream(kind, consumer):
     """The bytes come from another stream, which is never synchronized."""
     run(f"""
         consumer = {consumer}
         a = newest_on(ferry.Stream(context), 7)
         capsule = a.__dlpack__(stream=consumer, max_version=(1, 0))
-        assert read(address(capsule), 1 if consumer is None else consumer) == 7
-    """)
+        assert read(address(capsule), DEFAULT if consumer is None else consumer) == 7
+    """, kind)
 
 
-@pytest.mark.parametrize("consumer", ["own_stream()", "1", "None"])
-def test_what_a_consumer_queued_last_counts(consumer):
+@pytest.mark.parametrize(("kind", "consumer"), CONSUMERS)
+def test_what_a_consumer_queued_last_counts(kind, consumer):
     """The work is still queued when the tensor ends."""
     run(f"""
         consumer = {consumer}
         a = newest_on(ferry.Stream(context), 7)
         capsule = a.__dlpack__(stream=consumer, max_version=(1, 0))
-        write(address(capsule), 9, 1 if consumer is None else consumer)
+        write(address(capsule), 9, DEFAULT if consumer is None else consumer)
         del capsule
         assert a.tolist() == [9] * N
         b = newest_on(ferry.Stream(context), 7)
@@ -93,7 +97,7 @@ def test_what_a_consumer_queued_last_counts(consumer):
         write(address(capsule), 5, own_stream())
         del capsule
         assert b.tolist() == [5] * N
-    """)
+    """, kind)
 
 
 def test_an_access_is_ready_on_its_stream():
@@ -166,18 +170,11 @@ def test_an_import_waits_for_its_producer():
     """)
 
 
-@pytest.mark.skipif(not os.environ.get("FERRY_HIP_LIBRARY"), reason="there is no driver of HIP")
-@pytest.mark.parametrize("consumer", ["own_stream()", "0", "None"])
-def test_the_consumers_stream_on_hip(consumer):
-    """0 and None are the NULL stream there."""
-    run(f"""
-        consumer = {consumer}
+def test_the_default_stream_of_hip():
+    """It is the NULL stream there, wrapped or as the context's."""
+    run("""
         a = newest_on(ferry.Stream(context), 7)
-        capsule = a.__dlpack__(stream=consumer, max_version=(1, 0))
-        assert a.__dlpack_device__() == (10, 0) and read(address(capsule), consumer or 0) == 7
-        write(address(capsule), 9, consumer or 0)
-        del capsule
-        assert a.tolist() == [9] * N
+        assert a.__dlpack_device__() == (10, 0)
         for stream in (ferry.Stream(context, native=0), context.stream(1)):
             b = newest_on(stream, 5)
             assert b.tolist() == [5] * N
