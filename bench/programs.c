@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS_MOST = 41, ROUNDS_LEAST = 5 };
+enum { ROUNDS_MOST = 41, ROUNDS_LEAST = 11 };
 
 /* The time of one side in one round is at least the first, and the time of all rounds is about the
  * second, if that is possible. */

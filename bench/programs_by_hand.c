@@ -286,55 +286,55 @@ low_index(size_t pair, size_t bit)
 }
 
 static void
-mix(struct qubits_job *job, size_t bit)
+mix(ferry_complex_double *amplitudes, size_t states, size_t bit)
 {
     const double root = 0.70710678118654752;
     OMP(omp parallel for)
-    for (size_t pair = 0; pair < job->states / 2; pair++) {
+    for (size_t pair = 0; pair < states / 2; pair++) {
         size_t low = low_index(pair, bit), high = low + bit;
-        ferry_complex_double a = job->amplitudes[low], b = job->amplitudes[high];
-        job->amplitudes[low].real = root * (a.real + b.real);
-        job->amplitudes[low].imaginary = root * (a.imaginary + b.imaginary);
-        job->amplitudes[high].real = root * (a.real - b.real);
-        job->amplitudes[high].imaginary = root * (a.imaginary - b.imaginary);
+        ferry_complex_double a = amplitudes[low], b = amplitudes[high];
+        amplitudes[low].real = root * (a.real + b.real);
+        amplitudes[low].imaginary = root * (a.imaginary + b.imaginary);
+        amplitudes[high].real = root * (a.real - b.real);
+        amplitudes[high].imaginary = root * (a.imaginary - b.imaginary);
     }
 }
 
 static void
-turn(struct qubits_job *job, size_t mask, double angle)
+turn(ferry_complex_double *amplitudes, size_t states, size_t mask, double angle)
 {
     const double real = cos(angle), imaginary = sin(angle);
     OMP(omp parallel for)
-    for (size_t i = 0; i < job->states; i++) {
+    for (size_t i = 0; i < states; i++) {
         if ((i & mask) != mask)
             continue;
-        ferry_complex_double a = job->amplitudes[i];
-        job->amplitudes[i].real = a.real * real - a.imaginary * imaginary;
-        job->amplitudes[i].imaginary = a.real * imaginary + a.imaginary * real;
+        ferry_complex_double a = amplitudes[i];
+        amplitudes[i].real = a.real * real - a.imaginary * imaginary;
+        amplitudes[i].imaginary = a.real * imaginary + a.imaginary * real;
     }
 }
 
 static void
-swap(struct qubits_job *job, size_t first, size_t second)
+swap(ferry_complex_double *amplitudes, size_t states, size_t first, size_t second)
 {
     OMP(omp parallel for)
-    for (size_t pair = 0; pair < job->states / 2; pair++) {
+    for (size_t pair = 0; pair < states / 2; pair++) {
         size_t here = low_index(pair, first) + first, there = here - first + second;
         if ((here & second) != 0)
             continue;
-        ferry_complex_double kept = job->amplitudes[here];
-        job->amplitudes[here] = job->amplitudes[there];
-        job->amplitudes[there] = kept;
+        ferry_complex_double kept = amplitudes[here];
+        amplitudes[here] = amplitudes[there];
+        amplitudes[there] = kept;
     }
 }
 
 static double
-chance(const struct qubits_job *job, size_t bit)
+chance(const ferry_complex_double *amplitudes, size_t states, size_t bit)
 {
     double sum = 0;
     OMP(omp parallel for reduction(+ : sum))
-    for (size_t i = 0; i < job->states; i++) {
-        const ferry_complex_double *a = &job->amplitudes[i];
+    for (size_t i = 0; i < states; i++) {
+        const ferry_complex_double *a = &amplitudes[i];
         if ((i & bit) != 0)
             sum += a->real * a->real + a->imaginary * a->imaginary;
     }
@@ -345,16 +345,17 @@ void
 NAME(qubits)(void *user)
 {
     struct qubits_job *job = user;
+    ferry_complex_double *amplitudes = job->amplitudes;
     for (int target = job->qubits - 1; target >= 0; target--) {
-        mix(job, (size_t)1 << target);
+        mix(amplitudes, job->states, (size_t)1 << target);
         for (int control = target - 1; control >= 0; control--)
-            turn(job, (size_t)1 << control | (size_t)1 << target,
+            turn(amplitudes, job->states, (size_t)1 << control | (size_t)1 << target,
                  PI / (double)((size_t)1 << (target - control)));
     }
     for (int low = 0, high = job->qubits - 1; low < high; low++, high--)
-        swap(job, (size_t)1 << low, (size_t)1 << high);
+        swap(amplitudes, job->states, (size_t)1 << low, (size_t)1 << high);
     for (int qubit = 0; qubit < job->qubits; qubit++)
-        job->chances[qubit] = chance(job, (size_t)1 << qubit);
+        job->chances[qubit] = chance(amplitudes, job->states, (size_t)1 << qubit);
 }
 
 /* -- sharpen ----------------------------------------------------------------------------------- */
