@@ -6,6 +6,14 @@
 
 #define PI 3.14159265358979323846
 
+/* The function of a loop. It is not inlined, because gcc would join the loops of successive gates
+ * of a quantum computer, which no library of kernels can do. */
+#if defined(__GNUC__)
+#define LOOP __attribute__((noinline)) static
+#else
+#define LOOP static
+#endif
+
 #ifdef BENCH_OPENMP
 #define NAME(name)   openmp_##name
 #define OMP(clauses) _Pragma(#clauses)
@@ -78,7 +86,7 @@ NAME(gases)(void *user)
 /* -- gradients --------------------------------------------------------------------------------- */
 
 /* r = p = b, x = 0. Returns r r. */
-static double
+LOOP double
 start(struct gradients_job *job)
 {
     double rr = 0;
@@ -92,7 +100,7 @@ start(struct gradients_job *job)
 }
 
 /* w = A p. Returns p w. */
-static double
+LOOP double
 multiply(struct gradients_job *job)
 {
     double pw = 0;
@@ -108,7 +116,7 @@ multiply(struct gradients_job *job)
 }
 
 /* x += alpha p, r -= alpha w. Returns r r. */
-static double
+LOOP double
 advance(struct gradients_job *job, double alpha)
 {
     double rr = 0;
@@ -212,7 +220,7 @@ NAME(particles)(void *user)
 
 /* Gives the neighbours of the front their level, unless they have a lower one. Threads that reach
  * the same vertex write the same level. */
-static void
+LOOP void
 reach(struct graph_job *job, int level)
 {
     OMP(omp parallel for)
@@ -285,7 +293,7 @@ low_index(size_t pair, size_t bit)
     return 2 * pair - (pair & (bit - 1));
 }
 
-static void
+LOOP void
 mix(ferry_complex_double *amplitudes, size_t states, size_t bit)
 {
     const double root = 0.70710678118654752;
@@ -300,7 +308,7 @@ mix(ferry_complex_double *amplitudes, size_t states, size_t bit)
     }
 }
 
-static void
+LOOP void
 turn(ferry_complex_double *amplitudes, size_t states, size_t mask, double angle)
 {
     const double real = cos(angle), imaginary = sin(angle);
@@ -314,7 +322,7 @@ turn(ferry_complex_double *amplitudes, size_t states, size_t mask, double angle)
     }
 }
 
-static void
+LOOP void
 swap(ferry_complex_double *amplitudes, size_t states, size_t first, size_t second)
 {
     OMP(omp parallel for)
@@ -328,7 +336,7 @@ swap(ferry_complex_double *amplitudes, size_t states, size_t first, size_t secon
     }
 }
 
-static double
+LOOP double
 chance(const ferry_complex_double *amplitudes, size_t states, size_t bit)
 {
     double sum = 0;
