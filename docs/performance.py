@@ -45,6 +45,12 @@ PURPOSES = {
                    "program by hand, over MPI and the CUDA driver. Most of all calls set the thread's context and its mode of capture.",
     "client_sundials": "CVODE over the vectors of `examples/sundials` on the host device, against the serial vectors of SUNDIALS, and "
                        "against serial vectors whose most frequent operations were compiled with the compiler and options of Ferry.",
+    "programs": "The jobs of the example programs ([kernels.md](kernels.md#programs-to-start-from)), with about so many elements: their own "
+                "kernels on the host device against the same loops in plain C with the same options. `processor` is the processor time on one "
+                "thread, `elapsed` the time on all of them, against OpenMP. Bytes are those that cross to and from an emulated device, against "
+                "those of the inputs and the results. The plain search of `graph` goes level by level, as the kernels do; `graph by queue` is the usual one. "
+                "Calls that handle memory are those of the example that create, copy, fill, read and destroy buffers. A kernel's lines have a "
+                "letter or a digit; those of `particles` are CUDA and C by hand.",
     "calls": "Calls of the CUDA driver for one round of each path, counted over the fake driver of the tests, which needs no GPU. `calls` "
              "is counted where the context of the device is current, as it is beside the CUDA runtime, and `uncurrent` where it is not; "
              "`get_current` counts `cuCtxGetCurrent`, which only reads a thread-local variable. `pool/miss` is an allocation and two changes of "
@@ -200,6 +206,35 @@ def table(records):
         yield f"| {record['case']} | {record['metric']} | {number(record['value'])} {record['unit']} | {peer} | {value} | {goal} |"
 
 
+def ratio_text(record):
+    if not record:
+        return ""
+    judged = f"{number(record['ratio'])}" if record["peer"] else f"{number(record['value'])} {record['unit']}"
+    return judged + ("" if record["met"] is not False else ", missed")
+
+
+def program_tables(records):
+    """Ratios alone, which can be compared; the records have the times."""
+    cases = {}
+    for record in records:
+        cases.setdefault((record["bench"], record["case"]), {})[record["metric"]] = record
+    metrics = {"processor": "processor / plain C", "elapsed": "elapsed / OpenMP", "upload": "up / fewest", "download": "down / fewest"}
+    yield f"| elements/program | {' | '.join(metrics.values())} |"
+    yield "|---|" + "---|" * len(metrics)
+    for (bench, case), found in cases.items():
+        if bench == "programs":
+            yield f"| {case} | {' | '.join(ratio_text(found.get(metric)) for metric in metrics)} |"
+    yield ""
+    yield "| program | calls that handle memory | lines of kernels | lines in plain C |"
+    yield "|---|---|---|---|"
+    for (bench, case), found in cases.items():
+        if bench == "programs_lines":
+            yield f"| {case} | {found['memory']['value']} | {found['kernels']['value']} | {found['kernels']['peer_value']} |"
+
+
+TABLES = {"programs": program_tables}
+
+
 def results_of(bench):
     """What a picture does not show: all records where there is none, else the goals that are missed."""
     goals = [record for record in bench.records if record["goal"]]
@@ -208,7 +243,7 @@ def results_of(bench):
         yield f"{len(goals) - len(missed)} of {len(goals)} goals are met" + (", and these are not:" if missed and bench.name in DRAW else ".")
         yield ""
     if bench.name not in DRAW:
-        yield from table(bench.records)
+        yield from TABLES.get(bench.name, table)(bench.records)
     elif missed:
         yield from table(missed)
 
