@@ -70,7 +70,7 @@ ferry_status job_new_buffer(struct job *job, const ferry_element *element, size_
 /* Downloads a buffer, and sets `*out_same` to whether it has the bits of `expected`. */
 ferry_status job_compare_bits(struct job *job, const ferry_element *element, ferry_buffer *buffer,
                               size_t count, const void *expected, bool *out_same);
-/* Returns whether a number has the expected value, but for a relative error. */
+/* Returns whether a number has the expected value within a relative error. */
 bool job_is_near(double found, double expected, double error);
 /* Returns a number in [0, 1). */
 double job_random_part(size_t number);
