@@ -114,9 +114,9 @@ measure(struct bench_report *report, const struct setting *setting, struct job *
 static bool
 check(struct job *job, enum job_side peer)
 {
-    return (job_run(job, JOB_FERRY) == FERRY_OK && job_run(job, peer) == FERRY_OK &&
-            job_agrees(job)) ||
-           bench_failed("checking a job");
+    if (job_run(job, JOB_FERRY) != FERRY_OK || job_run(job, peer) != FERRY_OK)
+        return bench_failed(job->kind->name);
+    return job_agrees(job);
 }
 
 static bool
@@ -166,15 +166,16 @@ count_bytes(struct bench_report *report, ferry_context *context, const struct jo
     ferry_transfer_stats moved;
     struct job *job = NULL;
     snprintf(name, sizeof(name), "%zu/%s", count, kind->name);
-    bool ok = ferry_context_reset_stats(context) == FERRY_OK &&
-              (job = job_create(context, kind, count)) && check(job, JOB_PLAIN) &&
-              ferry_context_get_transfer_stats(context, &moved) == FERRY_OK;
+    bool ok = ferry_context_reset_stats(context) == FERRY_OK || bench_failed("counting bytes");
+    ok = ok && (job = job_create(context, kind, count)) && check(job, JOB_PLAIN) &&
+         (ferry_context_get_transfer_stats(context, &moved) == FERRY_OK ||
+          bench_failed("counting bytes"));
     if (ok) {
         report_bytes(report, &record, "upload", moved.upload.bytes, job->fewest_up);
         report_bytes(report, &record, "download", moved.download.bytes, job->fewest_down);
     }
     job_destroy(&job);
-    return ok || bench_failed("counting bytes");
+    return ok;
 }
 
 static bool
