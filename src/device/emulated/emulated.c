@@ -13,7 +13,8 @@
 
 #define DEFAULT_MEMORY_BYTES ((size_t)256 << 20)
 
-/* -- the default scheduler: each queue has a thread that performs its work immediately -- */
+/* -- the default scheduler: each queue has a thread that performs its work immediately. Short
+ * copies to an empty queue are performed by the thread that submits them -- */
 
 /* Waits until the queue has work or is closed. The thread spins for a while before it blocks,
  * because work often arrives soon. The queue's mutex is unlocked during the wait. The wait can end
@@ -28,7 +29,7 @@ wait_for_work(ferryi_emulated_queue *queue)
            ferryi_spin(end))
         ;
     ferryi_mutex_lock(&queue->mutex);
-    if (!queue->first && !queue->closed)
+    if (queue->first ? queue->busy : !queue->closed)
         ferryi_cond_wait(&queue->given, &queue->mutex);
 }
 
@@ -42,9 +43,9 @@ worker_main(void *argument)
     is_worker = true;
     ferryi_mutex_lock(&queue->mutex);
     for (;;) {
-        if (queue->first)
+        if (queue->first && !queue->busy)
             ferryi_emulated_step(queue);
-        else if (queue->closed)
+        else if (queue->closed && !queue->first)
             break;
         else
             wait_for_work(queue);
@@ -89,6 +90,7 @@ threads_asked(ferryi_emulated_queue *queue, uint64_t number, unsigned times)
 static const struct ferryi_emulated_scheduler threads = {
     .kind = "emulated",
     .strict = false,
+    .here_bytes = (size_t)64 << 10,
     .begin = threads_begin,
     .end = threads_end,
     .wait = threads_wait,

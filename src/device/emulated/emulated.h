@@ -88,9 +88,12 @@ void ferryi_ranges_clear(struct ferryi_ranges *ranges);
 /* A scheduler decides which thread performs the queued work of emulated devices, and when. */
 struct ferryi_emulated_scheduler {
     const char *kind;
-    bool strict;  /* whether queued work fails if the memory that it uses is freed before the work
-                     runs; if false, the work still uses that memory */
-    bool is_lost; /* for tests: whether copies and fills do nothing, as on a lost device */
+    bool strict; /* whether queued work fails if the memory that it uses is freed before the work
+                    runs; if false, the work still uses that memory */
+    size_t here_bytes; /* a copy or fill of at most this many bytes is performed by the thread that
+                          submits it to an empty queue, because that takes less time than waking
+                          another thread; 0: none is */
+    bool is_lost;      /* for tests: whether copies and fills do nothing, as on a lost device */
     /* Acquires what the scheduler needs to perform the work of a new queue, for example a thread.
      */
     ferry_status (*begin)(ferryi_emulated_queue *queue);
@@ -121,6 +124,7 @@ struct ferryi_emulated_command {
                                       the command waits for no queue. The command waits until that
                                       queue has performed its command `number` */
     uint64_t number;
+    size_t bytes; /* bytes that a copy or fill writes; SIZE_MAX for any other command */
 };
 
 FERRYI_MUTEX_CLASS(ferryi_queue_mutex);

@@ -60,6 +60,7 @@ create_command(ferryi_emulated *emulated, const char *call, enum kind kind, size
         return NULL;
     }
     command->kind = kind;
+    command->head.bytes = kind == CALL || kind == WAIT ? SIZE_MAX : 0;
     command->emulated = emulated;
     return command;
 }
@@ -372,6 +373,7 @@ add_piece(struct command *command, const char *call, const struct ferryi_copy_2d
         return ferryi_fail(FERRY_ERROR_DEVICE,
                            "%s of %zu bytes on %s:%d: source and target overlap", call,
                            target_bytes, emulated->head.kind, emulated->head.properties.native);
+    command->head.bytes += copy->rows * copy->row_bytes;
     if (up || source_device != emulated)
         command->link_bytes[UP] += copy->rows * copy->row_bytes;
     if (down)
@@ -472,6 +474,7 @@ ferryi_emulated_fill(ferryi_device *device, void *target, uint32_t pattern, size
         }
         command->piece_count = 1;
     }
+    command->head.bytes = bytes;
     command->fill.pattern = pattern;
     command->fill.pattern_bytes = pattern_bytes;
     command->fill.count = count;

@@ -108,6 +108,14 @@ ferryi_emulated_step(ferryi_emulated_queue *queue)
     take_first_away(queue);
 }
 
+/* Returns whether this thread can perform the command that it submits to the queue. */
+FERRYI_REQUIRES(ferryi_queue_mutex)
+static bool
+is_done_here(const ferryi_emulated_queue *queue, const struct ferryi_emulated_command *command)
+{
+    return !queue->first && command->bytes <= queue->scheduler->here_bytes;
+}
+
 static uint64_t
 queue_submitted(ferryi_emulated_queue *queue)
 {
@@ -241,13 +249,18 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
         command->queued_ns = ferryi_now_ns();
     ferryi_mutex_lock(&queue->mutex);
     assert(!queue->closed);
+    const bool here = command->queued_ns == 0 && is_done_here(queue, command);
     if (queue->last)
         queue->last->next = command;
     else
         queue->first = command;
     queue->last = command;
     atomic_store_explicit(&queue->submitted, queue->submitted + 1, memory_order_release);
-    ferryi_cond_signal(&queue->given);
+    if (here)
+        ferryi_emulated_step(queue);
+    /* The thread of the queue waits while another thread performs a command. */
+    if (queue->first || queue->closed)
+        ferryi_cond_signal(&queue->given);
     ferryi_mutex_unlock(&queue->mutex);
     ferryi_emulated_queue_release(queue);
     return FERRY_OK;
