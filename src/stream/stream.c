@@ -335,7 +335,7 @@ ferry_stream_synchronize(ferry_stream *stream)
     ferryi_timeline *timeline = stream->timeline;
     ferry_status status = ferryi_timeline_check_capture(timeline);
     if (status == FERRY_OK)
-        status = ferryi_device_wait_stream(timeline->device, timeline->native);
+        status = ferryi_timeline_synchronize(timeline);
     ferry_status failure = ferryi_stream_take_failure(stream);
     return failure != FERRY_OK ? failure : status;
 }
