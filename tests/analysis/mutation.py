@@ -140,7 +140,7 @@ class Test:
     def __init__(self, folder, entry):
         self.name, self.suite, self.command = entry["name"], entry["suite"][0], entry["cmd"]
         self.folder, self.seconds = folder, None
-        self.environment = {**os.environ, "MALLOC_PERTURB_": "165", **entry["env"]}
+        self.environment = {**os.environ, "MALLOC_PERTURB_": "165", "FERRY_DEBUG": "0", **entry["env"]}
         program = pathlib.Path(self.command[0])
         self.target = program.relative_to(folder).as_posix() if program.is_relative_to(folder) else None
 

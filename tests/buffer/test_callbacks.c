@@ -1418,12 +1418,16 @@ test_every_public_function_has_a_row(void **state)
 }
 
 /* A row that says that calls may be refused is wrong if none was. Devices without asynchronous
- * copies refuse less, and sanitized builds try less. */
+ * copies refuse less, sanitized builds try less, and builds that check themselves make fewer hits.
+ */
 static void
 test_every_row_is_true(void **state)
 {
     (void)state;
     const char *device = getenv("FERRY_DEVICE");
+#ifdef FERRYI_DEBUG_CHECKS
+    skip();
+#endif
     if (FERRYI_SANITIZED_MALLOC || !device || strcmp(device, "emulated") != 0)
         skip();
     for (size_t i = 0; i < row_count; i++)

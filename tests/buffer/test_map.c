@@ -211,6 +211,8 @@ static void
 test_hits_make_no_device_call(void **state)
 {
     fixture *f = *state;
+    if (f->context->debug)
+        skip(); /* a checked run asks the driver at each use */
     ferry_buffer *b = make_counting(f, COUNT, 0);
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
     touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
