@@ -36,6 +36,7 @@ PURPOSES = {
     "pool": "Allocating a block and freeing it: the geometric mean of 25 patterns of sizes and orders.",
     "convert": "Conversions between arrays that the second-level cache holds; bytes read and written.",
     "roundtrip": "Pageable memory to the device and back; the peer copies it twice with `memcpy`.",
+    "overlap": "A loop of upload, kernel and download; the peer is the longest of the three alone, here the kernel.",
     "batch": "Many small copies in one call; the peer copies them one by one.",
     "file": "Reading a file into a buffer, and copying a file.",
     "driver_calls": "What one call of the CUDA driver costs, alone and beside three other threads that make it too.",

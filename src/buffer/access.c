@@ -14,6 +14,15 @@
 #include "src/store/watch.h"
 #include "src/transfer/engine.h"
 
+/* Smallest upload for which a replica that is in use gets other memory. Smaller ones gain less than
+ * the other memory costs. Builds that check themselves do so with small buffers, too, because their
+ * tests have mostly these. */
+#ifdef FERRYI_DEBUG_CHECKS
+#define REPLACED_FROM ((size_t)1)
+#else
+#define REPLACED_FROM ((size_t)64 << 10)
+#endif
+
 /* This file implements the two main steps of an access to a range of a buffer. "Prepare" copies
  * stale bytes to the place of the access. "Close" records the use of the range and commits a write.
  */
@@ -47,6 +56,56 @@ take_memory(const struct ferryi_access *access, struct ferryi_place_copy *out)
                              access->access == FERRY_OVERWRITE ? access->timeline : NULL, out);
 }
 
+/* Returns whether the access uploads the whole buffer into memory that work of the program still
+ * uses, as far as Ferry knows without asking the driver, and nobody needs what this memory
+ * contains. No other access of the buffer has begun, so none has an address in this memory. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+replaces_what_is_used(const struct ferryi_access *access)
+{
+    ferryi_store *store = access->store;
+    const struct ferryi_place_copy *copy = ferryi_store_copy(store, access->place);
+    const struct ferryi_uses uses = ferryi_store_uses(store, access->place);
+    const struct ferryi_segment all = ferryi_valid_map_at(&store->map, 0);
+    return access->begin == 0 && access->end == store->map.bytes && all.end == store->map.bytes &&
+           ferryi_places_written(all.places) && !(all.places & FERRYI_PLACE_BIT(access->place)) &&
+           copy->block && copy->pins == 0 && store->claim_count == 1 &&
+           !ferryi_pending_calls_are_pending(store) &&
+           ferryi_uses_of_users_are_pending(&store->context->order, &uses);
+}
+
+/* Gives the replica other memory, if an upload would have to wait for work that uses the old memory
+ * and the pool has memory to spare. The upload then runs beside that work. */
+static ferry_status
+replace_memory(struct ferryi_access *access)
+{
+    ferryi_claim_is_held();
+    ferryi_store *store = access->store;
+    if (access->access == FERRY_OVERWRITE || access->end - access->begin < REPLACED_FROM ||
+        ferryi_store_home(store, access->place) == FERRY_PLACE_HOST)
+        return FERRY_OK;
+    ferryi_store_lock(store);
+    bool replaces = replaces_what_is_used(access);
+    ferryi_store_unlock(store);
+    if (!replaces)
+        return FERRY_OK;
+    if (access->timeline)
+        FERRYI_OR_RETURN(ferryi_timeline_check_own(access->timeline));
+    FERRYI_KEEP_ERROR(kept);
+    struct ferryi_place_copy fresh = {0}, gone = {0};
+    if (ferryi_store_take_spare(store, access->place, access->end, &fresh) != FERRY_OK)
+        return FERRY_OK;
+    ferryi_store_lock(store);
+    if (replaces_what_is_used(access)) {
+        gone = ferryi_store_detach(store, access->place);
+        (void)ferryi_store_install(store, access->place, &fresh);
+    }
+    ferryi_store_unlock(store);
+    ferryi_store_give_back(store->context, &fresh);
+    ferryi_store_give_back(store->context, &gone);
+    return FERRY_OK;
+}
+
 /* Reads under the lock all that the preparation of an access depends on: whether the access is a
  * hit, which bytes to move, and which uses to wait for. Allocates memory if the place has none. */
 static ferry_status
@@ -64,6 +123,8 @@ look(struct ferryi_bringing *bringing, bool *out_hit)
         own = true;
         if (status == FERRY_OK)
             status = take_memory(access, &fresh);
+    } else {
+        status = replace_memory(access);
     }
     for (bool first = true; !ready && status == FERRY_OK; first = false) {
         ferryi_store_lock(store);

@@ -163,6 +163,25 @@ goes_straight(struct ferryi_group *group)
             part->bytes <= STRAIGHT_BYTES && ferryi_timeline_of_uploads(stream, &group->uploads));
 }
 
+/* Returns whether an upload must wait for work of the program that may still use the replaced
+ * bytes, as far as Ferry knows without asking the driver. Looks at the first buffer only. */
+static bool
+waits_for_work(const struct ferryi_group *group)
+{
+    const struct ferryi_piece *first = group->parts;
+    const struct ferryi_uses *seen = seen_uses(group->move, first, true);
+    struct ferryi_uses uses = {0};
+    if (seen) {
+        uses = *seen;
+    } else if (first->target_owner) {
+        ferryi_store *store = ferryi_part_store(first->target_owner);
+        ferryi_store_lock(store);
+        uses = ferryi_store_uses(store, first->target_place);
+        ferryi_store_unlock(store);
+    }
+    return ferryi_uses_of_users_are_pending(&group->move->context->order, &uses);
+}
+
 static ferry_status
 open_timeline(struct ferryi_group *group, const ferryi_store *named)
 {
@@ -173,10 +192,14 @@ open_timeline(struct ferryi_group *group, const ferryi_store *named)
         group->timeline = move->stream;
         return FERRY_OK;
     }
-    return named ? ferryi_store_timeline(named, first->target_place, source_place, move->reason,
-                                         &group->timeline)
-                 : ferryi_engine_timeline(move->context->engine, first->target_place, source_place,
-                                          &group->timeline);
+    FERRYI_OR_RETURN(named ? ferryi_store_timeline(named, first->target_place, source_place,
+                                                   move->reason, &group->timeline)
+                           : ferryi_engine_timeline(move->context->engine, first->target_place,
+                                                    source_place, &group->timeline));
+    if (group->timeline && !first->zeros && source_place == FERRY_PLACE_HOST &&
+        waits_for_work(group))
+        group->timeline = ferryi_engine_late_timeline(move->context->engine, group->timeline);
+    return FERRY_OK;
 }
 
 static ferry_status

@@ -157,6 +157,11 @@ struct ferry_block {
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
+/* Does the same, but fails with FERRY_ERROR_BUSY rather than make the timeline wait for the last
+ * use of a block, evict anything, or make the pool grow by more than a few blocks. */
+ferry_status ferryi_pool_take_spare(ferry_pool *pool, size_t bytes, size_t align,
+                                    ferryi_timeline *timeline, ferry_block **out,
+                                    void **out_pointer);
 /* Releases a block. `point` is the block's last use; 0 means that no queued work uses the block.
  * Does nothing if `block` is NULL. Never fails and never waits for work. Calls the driver only if
  * the previous owner's use was pending when the block was allocated, and it is not certain that

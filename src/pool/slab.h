@@ -160,6 +160,8 @@ struct ferryi_pool_request {
                         not for a block of their size class */
     bool waits_last; /* whether the pool rather grows than gives out a block for whose last use the
                         stream must wait */
+    bool spare;      /* whether the request fails rather than wait, evict or make the pool grow by
+                        more than a few blocks */
     bool fresh;      /* whether the memory of the block has just come from the backend */
     bool internal;   /* whether the caller puts the name of the memory before an error message */
     struct ferryi_pool_figures seen; /* set by ferryi_out_of_memory_is_over() */

@@ -75,10 +75,11 @@ is_compacting(const ferry_pool *pool)
 
 /*
  * Returns whether the pool should grow instead of making the request's stream wait for the last use
- * of an idle block. A stream of the transfer engine brings bytes of many buffers, and the host may
- * wait for it, so it must not wait for a kernel that has nothing to do with them. SPARES idle
- * blocks of the size are enough for an upload, a kernel and a download at the same time, so that a
- * program that queues work far ahead does not make the pool grow without end.
+ * of an idle block. For a spare block it may grow even if there is no such block. A stream of the
+ * transfer engine brings bytes of many buffers, and the host may wait for it, so it must not wait
+ * for a kernel that has nothing to do with them. SPARES idle blocks of the size are enough for an
+ * upload, a kernel and a download at the same time, so that a program that queues work far ahead
+ * does not make the pool grow without end.
  */
 static bool
 rather_grows(ferry_pool *pool, const struct ferryi_pool_request *request)
@@ -87,7 +88,7 @@ rather_grows(ferry_pool *pool, const struct ferryi_pool_request *request)
     unsigned busy = ferryi_pool_count_busy(pool, request);
     bool within = is_within_limit(pool, ferryi_pool_new_slab_bytes(pool, request->need));
     ferryi_mutex_unlock(&pool->mutex);
-    return busy > 0 && busy < SPARES && within && !is_compacting(pool) &&
+    return (busy > 0 || request->spare) && busy < SPARES && within && !is_compacting(pool) &&
            ferryi_pool_has_plenty(pool, request->need);
 }
 
@@ -101,7 +102,8 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
     if (status == FERRY_OK && !*out && (!request->timeline || request->waits_last) &&
         ferryi_pool_ask_oldest(pool, ferryi_pool_bin_of_class(request->list)))
         status = ferryi_pool_reuse(pool, request, out);
-    if (status != FERRY_OK || *out || !request->waits_last || rather_grows(pool, request))
+    if (status != FERRY_OK || *out || !request->waits_last || request->spare ||
+        rather_grows(pool, request))
         return status;
     request->waits_last = false;
     return ferryi_pool_reuse(pool, request, out);
@@ -191,8 +193,23 @@ collect(ferry_pool *pool, struct ferryi_pool_request *request)
 }
 
 static ferry_status
+obtain_spare(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
+{
+    ferry_status status = reuse_or_ask(pool, request, out);
+    if (status != FERRY_OK || *out)
+        return status;
+    return rather_grows(pool, request) &&
+                   ferryi_pool_grow(pool, request, ferryi_pool_new_slab_bytes(pool, request->need),
+                                    out) == FERRY_OK
+               ? FERRY_OK
+               : FERRY_ERROR_BUSY;
+}
+
+static ferry_status
 obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 {
+    if (request->spare)
+        return obtain_spare(pool, request, out);
     ferry_status status = reuse_or_ask(pool, request, out);
     if (status == FERRY_OK && !*out && collect(pool, request))
         status = reuse_or_ask(pool, request, out);
@@ -253,7 +270,8 @@ take_slowly(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block *
              i++)
             status = obtain(pool, request, &block);
     }
-    log_take(pool, request, status == FERRY_OK ? block : NULL);
+    if (status == FERRY_OK || !request->spare)
+        log_take(pool, request, block);
     if (status != FERRY_OK)
         return take_failed(pool, request, status);
 
@@ -362,4 +380,16 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *
     }
     *out_pointer = block->pointer;
     return note_site(hand_over(block, out), out, __builtin_return_address(0));
+}
+
+ferry_status
+ferryi_pool_take_spare(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline,
+                       ferry_block **out, void **out_pointer)
+{
+    struct ferryi_pool_request request = {
+        .bytes = bytes, .align = align, .timeline = timeline, .internal = true, .spare = true};
+    ferry_status status = take_slowly(pool, &request, out);
+    if (status == FERRY_OK)
+        *out_pointer = ferry_block_pointer(*out);
+    return note_site(status, out, __builtin_return_address(0));
 }

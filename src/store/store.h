@@ -565,6 +565,10 @@ ferry_status ferryi_store_reserve(ferryi_store *store, int place, ferryi_timelin
  * ferryi_store_install() returns whether the replica now has memory. */
 ferry_status ferryi_store_take(ferryi_store *store, int place, size_t bytes,
                                ferryi_timeline *timeline, struct ferryi_place_copy *out);
+/* Like ferryi_store_take() for an upload, but fails rather than wait, evict or make the pool grow
+ * by more than a few blocks. */
+ferry_status ferryi_store_take_spare(ferryi_store *store, int place, size_t bytes,
+                                     struct ferryi_place_copy *out);
 /* Stores a new block in a replica, unless a resize has made the block too small or the replica
  * already has memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -611,6 +615,9 @@ bool ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *t
  * the next scope on the replica records an event when it is closed. A later wait for that scope
  * then waits only for this event, and not for work that is queued after the scope. */
 bool ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses);
+/* Returns whether a use on a stream of the program may still be running, as far as Ferry knows
+ * without asking the driver. */
+bool ferryi_uses_of_users_are_pending(const ferryi_order *order, const struct ferryi_uses *uses);
 /* Orders later work on `timeline` after the uses. If `timeline` is NULL, this thread waits for the
  * uses; it skips readers on lost devices, and adds them to `*out_lost`. Called without the buffer's
  * lock. */

@@ -41,11 +41,15 @@ kind_of(const ferryi_store *store, int place)
     return is_pinned_memory(store) ? FERRY_MEMORY_PINNED : FERRY_MEMORY_PAGEABLE;
 }
 
+typedef ferry_status pool_take(ferry_pool *pool, size_t bytes, size_t align,
+                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
+
 /* Allocates a block for a replica. Work of a previous owner may still use a block for a device;
  * `timeline` then waits for this work. `timeline` is the timeline of the first new use, or NULL for
- * a timeline of the transfer engine. A block for the host is always idle. */
+ * a timeline of the transfer engine. A block for the host is always idle. `take` is the function of
+ * the pool that allocates it. */
 static ferry_status
-take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
+take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline, pool_take *take,
            struct ferryi_place_copy *out)
 {
     ferry_pool *pool;
@@ -66,7 +70,7 @@ take_block(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeli
      * advice about one does not apply to another. */
     if (kind == FERRY_MEMORY_MANAGED)
         ferryi_guard_pages_round(&taken, &align);
-    status = ferryi_pool_take(pool, taken, align, timeline, &out->block, &out->pointer);
+    status = take(pool, taken, align, timeline, &out->block, &out->pointer);
     const ferryi_store *shown = ferryi_store_shown(store);
     if (status != FERRY_OK)
         return ferryi_fail_in(status, "reserve %zu bytes %s buffer \"%s\" in %s", bytes,
@@ -92,17 +96,30 @@ make_counters(ferryi_store *store, int home)
     return counts ? ferryi_store_make_counters(store, "reserve memory of") : FERRY_OK;
 }
 
-ferry_status
-ferryi_store_take(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
-                  struct ferryi_place_copy *out)
+static ferry_status
+take_by(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline, pool_take *take,
+        struct ferryi_place_copy *out)
 {
     int home = ferryi_store_home(store, place);
     FERRYI_OR_RETURN(make_counters(store, home));
     const void *outer = ferryi_callback_thread.store;
     ferryi_callback_thread.store = store;
-    ferry_status status = take_block(store, home, ferryi_max_size(bytes, 1), timeline, out);
+    ferry_status status = take_block(store, home, ferryi_max_size(bytes, 1), timeline, take, out);
     ferryi_callback_thread.store = outer;
     return status;
+}
+
+ferry_status
+ferryi_store_take(ferryi_store *store, int place, size_t bytes, ferryi_timeline *timeline,
+                  struct ferryi_place_copy *out)
+{
+    return take_by(store, place, bytes, timeline, ferryi_pool_take, out);
+}
+
+ferry_status
+ferryi_store_take_spare(ferryi_store *store, int place, size_t bytes, struct ferryi_place_copy *out)
+{
+    return take_by(store, place, bytes, NULL, ferryi_pool_take_spare, out);
 }
 
 bool

@@ -14,6 +14,17 @@ ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *us
 }
 
 bool
+ferryi_uses_of_users_are_pending(const ferryi_order *order, const struct ferryi_uses *uses)
+{
+    for (uint64_t readers = uses->readers; readers; readers &= readers - 1)
+        if (!order->timelines[__builtin_ctzll(readers)]->internal &&
+            !ferryi_timelines_are_ordered(order, NULL, readers & -readers))
+            return true;
+    return uses->written && !ferryi_sync_point_is_done(order, uses->written) &&
+           !order->timelines[ferryi_sync_point_number(uses->written)]->internal;
+}
+
+bool
 ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                         const struct ferryi_uses *uses)
 {
@@ -139,8 +150,10 @@ ferryi_store_await_write(ferryi_store *store, int place, ferryi_timeline *timeli
 {
     ferryi_order *order = &store->context->order;
     if (ferryi_sync_point_wait(order, timeline, other) == FERRY_OK ||
-        ferryi_sync_point_wait(order, NULL, other) == FERRY_OK)
+        ferryi_sync_point_wait(order, NULL, other) == FERRY_OK ||
+        ferryi_sync_point_wait_for_device(order, other) == FERRY_OK)
         return;
+    /* The device does nothing more that succeeds. */
     ferryi_log(&store->context->log, FERRY_LOG_ERROR, "order writes of buffer \"%s\": %s",
                ferryi_store_name(store), ferry_last_error());
     ferryi_store_lock(store);

@@ -207,10 +207,10 @@ find_unnumbered(const ferryi_order *order, const ferryi_device *device, bool per
  * internal timeline must have a number. */
 FERRYI_REQUIRES(ferryi_order_mutex)
 static ferryi_timeline *
-find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool per_thread,
-              bool has_scope)
+find_timeline(ferryi_order *order, ferryi_device *device, int place, bool internal, bool spare,
+              bool per_thread, bool has_scope)
 {
-    unsigned number = per_thread || has_scope ? 0 : find_number(order, device, internal);
+    unsigned number = per_thread || has_scope ? 0 : find_number(order, device, internal && !spare);
     if (internal && !number)
         return NULL;
     ferryi_timeline *timeline =
@@ -252,9 +252,9 @@ timeline_set_up(ferryi_timeline *timeline, void *native, bool internal, bool own
     atomic_store(&timeline->live_generation, timeline->generation);
 }
 
-ferry_status
-ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
-                     const struct ferryi_native *native, bool internal, ferryi_timeline **out)
+static ferry_status
+open_native(ferryi_order *order, ferryi_device *device, int place,
+            const struct ferryi_native *native, bool internal, bool spare, ferryi_timeline **out)
 {
     void *stream = native ? native->stream : NULL;
     void *scope = native ? native->scope : NULL;
@@ -263,7 +263,8 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
         FERRYI_OR_RETURN(FERRYI_CALL(device, stream_create, &stream));
 
     ferryi_mutex_lock(&order->mutex);
-    ferryi_timeline *timeline = find_timeline(order, device, place, internal, per_thread, scope);
+    ferryi_timeline *timeline =
+        find_timeline(order, device, place, internal, spare, per_thread, scope);
     if (timeline) {
         /* A lost timeline may still have events of another context. */
         ferryi_mutex_is_needless(&timeline->mutex);
@@ -273,7 +274,7 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
         timeline_set_up(timeline, stream, internal, !native);
         if (ferryi_timeline_is_numbered(timeline))
             order_unknown_after(order, timeline);
-        if (internal)
+        if (internal && !spare)
             order->internal_reserve--;
     }
     ferryi_mutex_unlock(&order->mutex);
@@ -287,6 +288,20 @@ ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
     }
     *out = timeline;
     return FERRY_OK;
+}
+
+ferry_status
+ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
+                     const struct ferryi_native *native, bool internal, ferryi_timeline **out)
+{
+    return open_native(order, device, place, native, internal, false, out);
+}
+
+ferry_status
+ferryi_timeline_open_spare(ferryi_order *order, ferryi_device *device, int place,
+                           ferryi_timeline **out)
+{
+    return open_native(order, device, place, NULL, true, true, out);
 }
 
 ferry_status
@@ -530,18 +545,24 @@ timeline_of(ferryi_order *order, ferryi_sync_point point)
     return timeline;
 }
 
-/* Waits for work that no event can cover by synchronizing the device: for work on streams that
- * Ferry does not know, and for work of a lost timeline. Raises the timeline's event counter `tick`
- * before the synchronization, so that only earlier work counts as covered. Stores the counter in
- * the array `done`, so that other threads need not synchronize again for this work. */
+/* Waits for the work of a timeline without an event, by synchronizing the device. Raises the
+ * timeline's event counter `tick` before the synchronization, so that only earlier work counts as
+ * covered. Stores the counter in the array `done`, so that other threads need not synchronize again
+ * for this work. */
 static ferry_status
-wait_for_unknown(ferryi_timeline *unknown)
+wait_for_device(ferryi_timeline *behind)
 {
-    uint64_t tick = atomic_fetch_add_explicit(&unknown->tick, 1, memory_order_acq_rel) + 1;
-    ferry_status status = ferryi_order_synchronize(unknown->order, unknown->device);
+    uint64_t tick = atomic_fetch_add_explicit(&behind->tick, 1, memory_order_acq_rel) + 1;
+    ferry_status status = ferryi_order_synchronize(behind->order, behind->device);
     if (status == FERRY_OK)
-        raise_to(&unknown->order->done[unknown->number], tick);
+        raise_to(&behind->order->done[behind->number], tick);
     return status;
+}
+
+ferry_status
+ferryi_sync_point_wait_for_device(ferryi_order *order, ferryi_sync_point point)
+{
+    return wait_for_device(timeline_of(order, point));
 }
 
 /* Records that a timeline or the host is now ordered after `event`, which was recorded on the
@@ -564,12 +585,12 @@ wait_for(ferryi_order *order, ferryi_timeline *timeline, ferryi_sync_point point
         timeline = NULL;
     ferry_status status = timeline ? ferryi_timeline_check_capture(timeline) : FERRY_OK;
     if (behind->is_unknown)
-        return status == FERRY_OK ? wait_for_unknown(behind) : status;
+        return status == FERRY_OK ? wait_for_device(behind) : status;
     struct ferryi_timeline_event event = {0};
     if (status == FERRY_OK)
         status = event_after(behind, ferryi_sync_point_tick(point), true, &event);
     if (status == FERRY_OK && !event.event && ferryi_timeline_is_lost(behind))
-        status = wait_for_unknown(behind);
+        status = wait_for_device(behind);
     if (status != FERRY_OK || !event.event)
         return status;
 

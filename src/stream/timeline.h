@@ -192,6 +192,10 @@ struct ferryi_native {
 ferry_status ferryi_timeline_open(ferryi_order *order, ferryi_device *device, int place,
                                   const struct ferryi_native *native, bool internal,
                                   ferryi_timeline **out);
+/* Opens one more internal timeline and its stream. Fails with OUT_OF_MEMORY if no number is left
+ * except those that are reserved for the timelines that every device must have. */
+ferry_status ferryi_timeline_open_spare(ferryi_order *order, ferryi_device *device, int place,
+                                        ferryi_timeline **out);
 /* Create and record an event for the timeline's stream. */
 ferry_status ferryi_timeline_create_event(ferryi_timeline *timeline, bool timed, void **out);
 ferry_status ferryi_timeline_record(ferryi_timeline *timeline, void *event);
@@ -424,6 +428,9 @@ ferryi_sync_point_is_ordered(const ferryi_order *order, const ferryi_timeline *t
  * the sync point. */
 ferry_status ferryi_sync_point_wait(ferryi_order *order, ferryi_timeline *timeline,
                                     ferryi_sync_point point);
+/* Makes the host wait for the sync point by synchronizing the device, which needs neither an event
+ * nor memory. For a caller that must not give up when ferryi_sync_point_wait() fails. */
+ferry_status ferryi_sync_point_wait_for_device(ferryi_order *order, ferryi_sync_point point);
 
 /* The functions of timeline_set.c take a set of timelines. Bit n of the set represents all uses of
  * memory that were noted on timeline n so far. ferryi_timelines_are_ordered() returns whether later

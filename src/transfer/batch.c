@@ -240,7 +240,7 @@ copy_direct(struct ferryi_batch *batch, bool waits)
         gather_direct(batch, largest);
         status = submit_direct(batch, &bytes);
         if (waits && status == FERRY_OK)
-            status = ferryi_device_wait_stream(run->timeline->device, run->timeline->native);
+            status = ferryi_timeline_synchronize(run->timeline);
         if (waits && status != FERRY_OK)
             batch->at = before;
         if (bytes > 0 && (!waits || status == FERRY_OK))

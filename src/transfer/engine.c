@@ -156,10 +156,10 @@ ferryi_engine_destroy(ferryi_engine **engine)
         ferryi_scatter_clear(*engine, place);
         ferryi_ring_clear(&port->large);
         ferryi_mutex_is_needless(&port->mutex);
-        if (port->in)
-            ferryi_timeline_retire(port->in);
-        if (port->out)
-            ferryi_timeline_retire(port->out);
+        ferryi_timeline *timelines[] = {port->in, port->out, port->late};
+        for (size_t i = 0; i < sizeof(timelines) / sizeof(*timelines); i++)
+            if (timelines[i])
+                ferryi_timeline_retire(timelines[i]);
         ferryi_mutex_destroy(&port->mutex);
     }
     ferryi_pins_clear(&(*engine)->pins);
@@ -206,6 +206,19 @@ ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place
         return FERRY_OK;
     }
     return ferryi_engine_open_timeline(engine, to_host ? source_place : target_place, to_host, out);
+}
+
+ferryi_timeline *
+ferryi_engine_late_timeline(ferryi_engine *engine, ferryi_timeline *timeline)
+{
+    FERRYI_KEEP_ERROR(kept);
+    struct ferryi_port *port = &engine->ports[timeline->place];
+    ferryi_mutex_lock(&port->mutex);
+    if (port->late || ferryi_timeline_open_spare(engine->config.order, timeline->device,
+                                                 timeline->place, &port->late) == FERRY_OK)
+        timeline = port->late;
+    ferryi_mutex_unlock(&port->mutex);
+    return timeline;
 }
 
 uint32_t
@@ -307,8 +320,7 @@ ferryi_engine_reset_stats(ferryi_engine *engine)
 ferry_status
 ferryi_run_wait_for_timeline(const struct ferryi_run *run)
 {
-    return run->timeline ? ferryi_device_wait_stream(run->timeline->device, run->timeline->native)
-                         : FERRY_OK;
+    return run->timeline ? ferryi_timeline_synchronize(run->timeline) : FERRY_OK;
 }
 
 static bool

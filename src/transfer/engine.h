@@ -6,10 +6,11 @@
  * The transfer engine copies bytes between memories of places. It does not depend on buffers or
  * valid maps.
  *
- * The engine opens two timelines for each device, so that both directions overlap. A timeline
- * represents one stream of the device. The timeline `in` is for work that writes to the device:
- * uploads, peer copies, copies within the device, and fills. The timeline `out` is for downloads.
- * The caller passes one of the two timelines to each call. Before the call, the caller makes this
+ * The engine opens timelines for each device. A timeline represents one stream of the device. The
+ * timeline `in` is for work that writes to the device: uploads, peer copies, copies within the
+ * device, and fills. The timeline `out` is for downloads, so that both directions overlap. The
+ * timeline `late` is for uploads that wait for work of the program, so that other uploads pass
+ * them. The caller passes one of the timelines to each call. Before the call, the caller makes this
  * timeline wait for earlier uses of the source and the target. After the call, the caller records
  * the new uses on that timeline.
  *
@@ -125,6 +126,10 @@ void ferryi_engine_destroy(ferryi_engine **engine);
  * timeline `in` of the target device. Sets `*out` to NULL if both places are the host. */
 ferry_status ferryi_engine_timeline(ferryi_engine *engine, int target_place, int source_place,
                                     ferryi_timeline **out);
+/* Returns the timeline that an upload should use instead of `timeline`, the timeline `in` of its
+ * device, if it must wait for work of the program, which may take long: the timeline `late`.
+ * Returns `timeline` if that cannot be opened. */
+ferryi_timeline *ferryi_engine_late_timeline(ferryi_engine *engine, ferryi_timeline *timeline);
 
 /*
  * Copies `bytes` bytes from `source` to `target`. For a download, `timeline` belongs to the

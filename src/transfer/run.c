@@ -321,8 +321,7 @@ ferryi_run_settle(struct ferryi_run *run)
     FERRYI_KEEP_ERROR(before);
     ferryi_timeline *timelines[] = {run->second, run->timeline};
     for (size_t i = 0; i < 2; i++) {
-        if (timelines[i] &&
-            ferryi_device_wait_stream(timelines[i]->device, timelines[i]->native) != FERRY_OK)
+        if (timelines[i] && ferryi_timeline_synchronize(timelines[i]) != FERRY_OK)
             ferryi_log(run->engine->config.log, FERRY_LOG_WARNING,
                        "wait for what a failed transfer had queued: %s", ferry_last_error());
     }

@@ -27,7 +27,7 @@ FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 struct ferryi_port {
     struct ferryi_port_mutex mutex;
     FERRYI_GUARDED_BY(ferryi_port_mutex) struct {
-        ferryi_timeline *in, *out; /* opened when first used */
+        ferryi_timeline *in, *out, *late; /* opened when first used */
         void *scatter_module;
         bool scatter_asked;
     };

@@ -20,7 +20,7 @@
 #include "tests/support/short_memory.h"
 
 /* COUNT integers fill two staging chunks of 4 KiB and a part of a third chunk. */
-enum { COUNT = 2500, MORE = 4000 };
+enum { COUNT = 2500, HALF = COUNT / 2, MORE = 4000 };
 
 /* Sanitized builds take at least ten times as long, so they make only every 7th or 29th call of a
  * scenario fail. */
@@ -44,6 +44,7 @@ struct world {
     int new_a[MORE], new_b[COUNT]; /* contents after success */
     int memory[COUNT];
     enum start start;
+    bool loses_device; /* whether the injected failure is the loss of the device */
     const char *name;
 };
 
@@ -258,6 +259,60 @@ static ferry_status
 run_update_device(struct world *world)
 {
     return scope_at(world, 1, FERRY_UPDATE, 0);
+}
+
+static ferry_status
+fill_open(struct world *world, ferry_stream *stream, void *memory, int value)
+{
+    ferryi_device *device = device_of(&world->f, 1);
+    return device->ops->fill(device, memory, (uint32_t)value, sizeof(int), HALF,
+                             ferry_stream_native(stream));
+}
+
+/* Two streams write one half each. The scope of the first stream was ordered before the second
+ * stream wrote, and is closed last. */
+static ferry_status
+run_two_writers(struct world *world)
+{
+    ferry_stream *other;
+    ferry_scope scopes[2];
+    void *halves[2];
+    ferry_status status = ferry_stream_create(world->f.context, 1, &other);
+    if (status != FERRY_OK)
+        return status;
+    status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, 0, HALF, world->stream,
+                                      &scopes[0], &halves[0]);
+    if (status == FERRY_OK) {
+        status = ferry_buffer_open_device(world->a, INT, FERRY_UPDATE, HALF, HALF, other,
+                                          &scopes[1], &halves[1]);
+        if (status == FERRY_OK) {
+            status = fill_open(world, other, halves[1], 8);
+            ferry_status closed = ferry_scope_close(&scopes[1]);
+            status = status == FERRY_OK ? closed : status;
+        }
+        if (status == FERRY_OK)
+            status = fill_open(world, world->stream, halves[0], 7);
+        ferry_status closed = ferry_scope_close(&scopes[0]);
+        status = status == FERRY_OK ? closed : status;
+    }
+    /* Reads at once, because the check after the scenario waits for the whole device first. */
+    int values[COUNT];
+    if (has_tripped() && !world->loses_device)
+        disarm_both();
+    if (status == FERRY_OK)
+        status = ferry_buffer_copy_to(world->a, INT, 0, COUNT, values, NULL);
+    for (int i = 0; i < COUNT && status == FERRY_OK; i++)
+        if (values[i] != (i < HALF ? 7 : 8))
+            fail_msg("%s: element %d is %d", world->name, i, values[i]);
+    ferry_stream_destroy(&other);
+    return status;
+}
+
+static void
+expect_two_writers(struct world *world)
+{
+    for (int i = 0; i < 2 * HALF; i++)
+        world->new_a[i] = i < HALF ? 7 : 8;
 }
 
 static ferry_status
@@ -1053,6 +1108,7 @@ static const struct scenario scenarios[] = {
     {"read at the device", run_read_device, NULL, false},
     {"update at the device", run_update_device, NULL, false},
     {"open several", run_open_all, NULL, false},
+    {"two writers", run_two_writers, expect_two_writers, true},
     {"lease to read", run_lease_read, NULL, false},
     {"lease to update", run_lease_update, expect_host_write, false},
     {"lease at the device", run_lease_device, NULL, false},
@@ -1160,6 +1216,7 @@ fail_once(const struct scenario *scenario, enum start start, enum memory memory,
              memory_names[memory], memory_fails ? "allocation" : "call", (int)nth,
              ferry_status_name(injected));
     world.name = name;
+    world.loses_device = injected == FERRY_ERROR_DEVICE_LOST;
     if (scenario->expect)
         scenario->expect(&world);
     fault_status(injected);
@@ -1293,7 +1350,8 @@ test_every_call_fails_without_memory(void **state)
     if (FERRYI_THREAD_SANITIZER)
         skip();
     memory_ends = true;
-    fail_every_call(FERRY_ERROR_DEVICE, &ferryi_emulated_kind, PINNED, PINNED);
+    /* On lazy devices, work that nothing waits for never runs. */
+    fail_every_call(FERRY_ERROR_DEVICE, &lazy_kind, PINNED, PINNED);
 }
 
 static void
@@ -1444,6 +1502,7 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
     snprintf(name, sizeof(name), "%s, start %d, %s, lost at call %d", scenario->name, start,
              memory_names[memory], (int)nth);
     world.name = name;
+    world.loses_device = true;
     if (scenario->expect)
         scenario->expect(&world);
     fault_status(FERRY_ERROR_DEVICE_LOST);

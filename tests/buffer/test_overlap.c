@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests that uploads go on while a kernel runs that has nothing to do with them. */
+/* Tests that uploads go on while a kernel runs that need not see them. */
 #include "tests/buffer/work.h"
 
 enum { COUNT = 1 << 20, SMALL = 1000, SPARES = 3 };
@@ -74,6 +74,115 @@ test_an_upload_does_not_wait_for_memory(void **state)
     scene_close(&s);
 }
 
+static ferry_buffer *
+make_pinned(struct scene *s, size_t count)
+{
+    ferry_buffer *x;
+    OK(ferry_buffer_create(s->f->context, INT, count,
+                           &(ferry_buffer_options){.memory = FERRY_MEMORY_PINNED}, &x));
+    write_counting(s->f, x, 0, 0, count, 1);
+    return x;
+}
+
+/* The upload of a held buffer waits for a kernel that reads the bytes that it replaces. Unrelated
+ * uploads pass it. */
+static void
+test_an_upload_does_not_wait_behind_another(void **state)
+{
+    const ferry_copy_options on_no_stream = {.stream = NULL};
+    struct scene s;
+    if (!scene_open(&s, *state))
+        skip();
+    for (int i = 0; i < 2; i++) {
+        size_t count = (size_t)sizes[i];
+        ferry_buffer *x = make_pinned(&s, count);
+        ferry_event *event;
+        ferry_scope scope;
+        void *held, *now;
+        OK(ferry_buffer_hold(x, 1, &held));
+        close_gate(&s.dog);
+        OK(launch_copy(&s.w, s.stream, s.target, 0, x, 0, count));
+        write_counting(s.f, x, 0, 0, count, 50);
+        OK(ferry_buffer_sync_to_async(x, 0, FERRY_REST, 1, &on_no_stream, &event));
+        for (int number = 0; number < 5; number++)
+            upload_new(s.f, count, number);
+        open_gate(&s.dog);
+        OK(ferry_event_synchronize(event));
+        ferry_event_destroy(&event);
+        OK(ferry_buffer_open_device(x, INT, FERRY_READ, 0, 1, s.stream, &scope, &now));
+        OK(ferry_scope_close(&scope));
+        assert_ptr_equal(now, held);
+        OK(ferry_buffer_release(x, 1));
+        expect_counting(s.f, x, 1, 0, count, 50);
+        expect_counting(s.f, s.target, 0, 0, count, 1);
+        ferry_buffer_destroy(&x);
+    }
+    scene_close(&s);
+}
+
+/* A buffer that a kernel still reads gets other memory for new bytes, as long as few kernels read
+ * old ones, so that its upload waits for none of them. */
+static void
+test_an_upload_does_not_wait_for_its_buffer(void **state)
+{
+    ferry_buffer *targets[SPARES];
+    struct scene s;
+    if (!scene_open(&s, *state))
+        skip();
+    ferry_buffer *x = make_counting(s.f, COUNT, 0), *y = make_ints(s.f, COUNT);
+    for (int i = 0; i < SPARES; i++)
+        targets[i] = make_ints(s.f, COUNT);
+    ferry_stream *other = make_stream(s.f, 1);
+    close_gate(&s.dog);
+    for (int i = 0; i < SPARES; i++) {
+        write_counting(s.f, x, 0, 0, COUNT, i);
+        OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
+        OK(launch_copy(&s.w, s.stream, targets[i], 0, x, 0, COUNT));
+    }
+    write_counting(s.f, x, 0, 0, COUNT, 70);
+    OK(launch_copy(&s.w, other, y, 0, x, 0, COUNT));
+    open_gate(&s.dog);
+    expect_counting(s.f, y, 0, 0, COUNT, 70);
+    expect_counting(s.f, x, 1, 0, COUNT, 70);
+    for (int i = 0; i < SPARES; i++)
+        expect_counting(s.f, targets[i], 0, 0, COUNT, i);
+    for (int i = 0; i < SPARES; i++)
+        ferry_buffer_destroy(&targets[i]);
+    ferry_stream_destroy(&other);
+    DESTROY_BUFFERS(&x, &y);
+    scene_close(&s);
+}
+
+/* If the upload brings a part of the bytes only, or the device has newer ones, the memory stays. */
+static void
+test_memory_that_is_needed_stays(void **state)
+{
+    struct scene s;
+    void *old, *now;
+    ferry_scope scope;
+    if (!scene_open(&s, *state))
+        skip();
+    work_delay(2000);
+    for (int i = 0; i < 2; i++) {
+        ferry_buffer *x = make_counting(s.f, COUNT, 1);
+        touch(s.f, x, 1, FERRY_UPDATE, 0, FERRY_REST);
+        OK(launch_copy(&s.w, s.stream, s.target, 0, x, 0, COUNT));
+        OK(ferry_buffer_open_device(x, INT, FERRY_READ, 0, 1, s.stream, &scope, &old));
+        OK(ferry_scope_close(&scope));
+        write_counting(s.f, x, 0, 0, (size_t)(COUNT - i), 1);
+        if (i == 0)
+            OK(launch_add(&s.w, s.stream, x, COUNT / 2, 1, 0));
+        OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
+        OK(ferry_buffer_open_device(x, INT, FERRY_READ, 0, 1, s.stream, &scope, &now));
+        OK(ferry_scope_close(&scope));
+        assert_ptr_equal(now, old);
+        expect_counting(s.f, x, 1, 0, COUNT, 1);
+        ferry_buffer_destroy(&x);
+    }
+    work_delay(0);
+    scene_close(&s);
+}
+
 /* A program that queues work far ahead makes the pool grow by a few blocks, and then waits for
  * memory. */
 static void
@@ -104,6 +213,9 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_an_upload_does_not_wait_for_memory),
+        TEST(test_an_upload_does_not_wait_behind_another),
+        TEST(test_an_upload_does_not_wait_for_its_buffer),
+        TEST(test_memory_that_is_needed_stays),
         TEST(test_the_pool_does_not_grow_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ INFO = ("nvidia-smi", "nvidia-smi -q", "nvidia-smi topo -m", "uname -a", "lscpu"
         "cat /sys/fs/cgroup/cpu.max", "cat /proc/driver/nvidia/version", "sh -c 'ulimit -a'")
 # Ends of the names of those test programs of buffers that take longest. These programs are started last.
 LONG = ("_convert", "_create", "_evict", "_fault", "_history", "_pinning")
-BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "access": 60, "pool": 60, "convert": 90, "file": 180}
+BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "overlap": 60, "access": 60, "pool": 60, "convert": 90, "file": 180}
 
 # Tests keep what they freed, so that page faults do not lengthen a session on a device.
 ALLOCATOR_OF_TESTS = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRESHOLD_": "1073741824"}
