@@ -99,7 +99,7 @@ check_static() (
     hide_optional "$root/$checks/hidden"
     suites="unit gen gpu headers lint cli examples python"
     left_out="--no-suite alone --no-suite more"
-    if CC=gcc played=$(whole_or --suite "$suites" "$left_out" --installed) build_stage "release, static, nothing optional" "$checks/static" -Dwerror=true -Dbuildtype=release -Ddefault_library=static -Dsundials=disabled \
+    if CC=gcc played=$(whole_or --suite "$suites" "$left_out" --installed) build_stage "release, static, nothing optional" "$checks/static" -Dwerror=true -Dbuildtype=release -Ddefault_library=static -Dsundials=disabled -Dvalgrind=disabled \
         -Dtoolkit_root=/nowhere -Dbench=disabled; then
         # shellcheck disable=SC2086
         test_stage "release, static, nothing optional" "$checks/static" "$suites" $left_out || true

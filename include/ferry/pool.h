@@ -77,8 +77,7 @@ typedef struct ferry_pool_stats {
 
 /**
  * Statistics of one size class, as in ferry_pool_stats. The class of a live block is that of its
- * requested bytes, in a checked build with the guard bytes behind it. The class of an idle block is
- * that of its size.
+ * requested bytes. The class of an idle block is that of its size.
  */
 typedef struct ferry_pool_class_stats {
     uint64_t allocations;
@@ -279,8 +278,8 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_pool_allocate_aligned(ferry_pool *p
  */
 FERRY_API void *ferry_block_pointer(const ferry_block *block);
 /**
- * Returns the number of bytes that the caller may use: at least as many as it requested, and in a
- * checked build exactly as many; 0 for NULL. Threads: any.
+ * Returns the number of bytes that the caller may use: at least as many as it requested, and
+ * exactly as many while a memory checker watches the pool; 0 for NULL. Threads: any.
  */
 FERRY_API size_t ferry_block_bytes(const ferry_block *block);
 

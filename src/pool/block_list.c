@@ -78,28 +78,6 @@ ferry_pool_for_each_block(ferry_pool *pool, ferry_block_visit *visit, void *user
     return FERRY_OK;
 }
 
-#ifdef FERRYI_RED_ZONES
-struct ferryi_zoned
-ferryi_block_zoned(ferry_block *block, ferryi_sync_point point)
-{
-    const ferry_pool *pool = block->pool;
-    return (struct ferryi_zoned){
-        .state = &block->zone,
-        .memory = block->pointer,
-        .bytes = block->bytes,
-        .begin = ferryi_block_begin(block),
-        .requested = block->requested,
-        .host_reaches = ferryi_pool_is_on_host(pool),
-        .is_done = ferryi_sync_point_is_done(pool->config.order, point) &&
-                   ferryi_sync_point_is_done(pool->config.order, block->point),
-        .heap = block->slab->heap,
-        .label = atomic_load_explicit(&block->label, memory_order_acquire),
-        .owner = pool->name,
-        .log = pool->config.log,
-    };
-}
-#endif
-
 bool
 ferryi_pool_holds(ferry_pool *pool, const void *address)
 {
@@ -116,10 +94,8 @@ report_leak(const ferry_pool *pool, const ferry_block *block)
 {
     char site[256] = "";
     const char *label = atomic_load_explicit(&block->label, memory_order_relaxed);
-#ifdef FERRYI_RED_ZONES
-    if (block->zone.site)
-        ferryi_address_describe(block->zone.site, site, sizeof(site));
-#endif
+    if (block->site)
+        ferryi_address_describe(block->site, site, sizeof(site));
     ferryi_log(
         pool->config.log, FERRY_LOG_ERROR,
         "destroy the pool of %s: block %p \"%s\" of %zu bytes, %zu requested, is still held%s%s",

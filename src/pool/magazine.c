@@ -324,7 +324,8 @@ cache_without_pool(struct ferryi_thread_caches *caches)
 static struct ferryi_cache *
 cache_make(ferry_pool *pool)
 {
-    bool allowed = !pool->config.allocation_log && !atomic_load(&pool->zeroes);
+    bool allowed =
+        !pool->has_checker && !pool->config.allocation_log && !atomic_load(&pool->zeroes);
     struct ferryi_thread_caches *caches = allowed ? caches_of_thread() : NULL;
     if (!caches)
         return NULL;

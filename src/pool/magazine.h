@@ -200,7 +200,7 @@ ferryi_cache_hand_out(struct ferryi_cache *cache, size_t list, ferry_block *bloc
         block->point = point;
         block->timeline_number = timeline ? (uint16_t)timeline->number : 0;
     }
-#ifdef FERRYI_RED_ZONES
+#ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_LIVE;
 #endif
 }
@@ -210,11 +210,10 @@ ferryi_cache_push(struct ferryi_cache *cache, size_t list, ferry_block *block,
                   ferryi_sync_point point)
 {
     struct ferryi_magazine *magazine = cache->loaded[list];
-    ferryi_red_zone_in(ferryi_block_zoned(block, point));
     *++magazine->top = (struct ferryi_magazine_entry){block, point, cache->now++};
     cache->gives[list]++;
     cache->requested[list] -= block->requested;
-#ifdef FERRYI_RED_ZONES
+#ifdef FERRYI_DEBUG_CHECKS
     block->state = FERRYI_BLOCK_CACHED;
 #endif
 }
@@ -238,11 +237,9 @@ ferryi_cache_take(ferry_pool *pool, size_t bytes, const ferryi_timeline *timelin
 {
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     ferry_block *block = NULL;
-    size_t zone = ferryi_pool_zone_bytes(pool);
-    if (__builtin_expect(
-            bytes - 1 >= FERRYI_POOL_LARGEST - zone || !ferryi_cache_enter(cache, pool), 0))
+    if (__builtin_expect(bytes - 1 >= FERRYI_POOL_LARGEST || !ferryi_cache_enter(cache, pool), 0))
         return NULL;
-    size_t list = ferryi_pool_class_of(bytes + zone);
+    size_t list = ferryi_pool_class_of(bytes);
     struct ferryi_magazine_entry *entry = cache->loaded[list]->top;
     ferryi_sync_point point = entry->point;
     if (__builtin_expect(point != 0, 0)) {
@@ -289,11 +286,10 @@ ferryi_cache_give(ferry_block *block, ferryi_sync_point point)
     ferry_pool *pool = block->pool;
     struct ferryi_cache *cache = ferryi_cache_of(pool);
     bool given = false;
-#ifdef FERRYI_RED_ZONES
+#ifdef FERRYI_DEBUG_CHECKS
     if (block->state != FERRYI_BLOCK_LIVE)
         return false;
 #endif
-    ferryi_red_zone_check(ferryi_block_zoned(block, point));
     if (__builtin_expect((block->point | (uintptr_t)atomic_load_explicit(
                                              &block->label, memory_order_relaxed)) != 0,
                          0)) {

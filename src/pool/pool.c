@@ -44,6 +44,7 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
            pool->config.backend.align >= FERRYI_POOL_ALIGN);
     lists_init(pool);
     pool->forks = ferryi_fork_count();
+    pool->has_checker = ferryi_memory_checker_is_attached(config->host_reaches);
     pool->slot = atomic_fetch_add(&next_slot, 1) % FERRYI_CACHE_SLOTS;
     ferryi_mutex_init(&pool->mutex);
     ferryi_cond_init(&pool->settled);
@@ -130,7 +131,7 @@ give_to_centre(ferry_block *block, ferryi_sync_point point)
     bool live = block->state == FERRYI_BLOCK_LIVE;
     if (live) {
         ferryi_block_uncommit(pool, block);
-        ferryi_red_zone_in(ferryi_block_zoned(block, point));
+        ferryi_memory_checker_forbid(block, point);
         ferryi_block_put(pool, block, point, ferryi_now_ns());
     }
     ferryi_mutex_unlock(&pool->mutex);
@@ -152,8 +153,6 @@ give_slowly(ferry_block *block, ferryi_sync_point point)
 {
     ferry_pool *pool = block->pool;
     bool live = block->state == FERRYI_BLOCK_LIVE;
-    if (live)
-        ferryi_red_zone_check(ferryi_block_zoned(block, point));
     bool given = ferryi_cache_look_at_clock(pool) && ferryi_cache_give(block, point);
     if (!given) {
         log_give(block, point);
@@ -242,13 +241,11 @@ ferry_block_pointer(const ferry_block *block)
 size_t
 ferry_block_bytes(const ferry_block *block)
 {
-#ifdef FERRYI_RED_ZONES
-    return block ? block->requested : 0; /* the other bytes are a red zone */
-#else
-    return block && block->requested > 0
-               ? (size_t)((char *)block->pointer + block->bytes - ferryi_block_begin(block))
-               : 0;
-#endif
+    if (!block || block->requested == 0)
+        return 0;
+    return block->pool->has_checker
+               ? block->requested
+               : (size_t)((char *)block->pointer + block->bytes - ferryi_block_begin(block));
 }
 
 /* Sets *out to the current sync point of the stream, or to 0 if `stream` is NULL. Fails if the
@@ -313,12 +310,12 @@ give_on_stream(ferry_block **block_address, ferry_stream *stream)
     return FERRY_OK;
 }
 
-/* Returns true if the pointer is certainly not a block of a pool. Builds without red zones cannot
- * check the pointer and return false. */
+/* Returns true if the pointer is certainly not a block of a pool. Builds without
+ * FERRYI_DEBUG_CHECKS cannot check the pointer and return false. */
 static inline bool
 is_foreign(ferry_block *const *block_address)
 {
-#ifdef FERRYI_RED_ZONES
+#ifdef FERRYI_DEBUG_CHECKS
     return block_address && *block_address && (*block_address)->magic != FERRYI_BLOCK_MAGIC;
 #else
     (void)block_address;

@@ -30,7 +30,6 @@
 #include <ferry/pool.h>
 
 #include "src/base/base.h"
-#include "src/debug/red_zone.h"
 #include "src/pool/allocation_log.h"
 #include "src/pool/housekeeper.h"
 #include "src/stream/timeline.h"
@@ -80,6 +79,7 @@ struct ferryi_pool_config {
     const struct ferryi_log *log;
     /* The context that owns the pool; the pool only compares this pointer. */
     ferry_context *context;
+    bool host_reaches; /* whether the host can access the memory */
     int place; /* place to which the blocks belong; pinned and managed memory can be used at other
                   places too */
     ferry_memory_kind kind;
@@ -139,10 +139,10 @@ struct ferry_block {
     struct ferryi_slab *slab;    /* the slab that contains the block */
     ferry_block *before, *after; /* neighbours in the slab; NULL at the ends of the slab */
     struct ferryi_link in_bin;   /* link in a bin of idle blocks */
-#ifdef FERRYI_RED_ZONES
-    uint64_t magic; /* FERRYI_BLOCK_MAGIC */
-    struct ferryi_zone_state zone;
-#endif
+    const void *site;            /* the call that allocated the block; NULL: unknown, as it is in
+                                    builds without FERRYI_DEBUG_CHECKS */
+    uint64_t magic;              /* FERRYI_BLOCK_MAGIC */
+    bool has_region;             /* whether the block is registered as an NVTX memory region */
 };
 
 /*

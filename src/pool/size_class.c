@@ -68,11 +68,11 @@ natural_align(size_t block_bytes, size_t backend_align)
 }
 
 bool
-ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
+ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t unused,
                          const struct ferryi_pool_backend *backend)
 {
     /* A request for zero bytes allocates a block of the smallest class. */
-    if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), zone, &request->least))
+    if (!ferryi_add_size(ferryi_max_size(request->bytes, 1), unused, &request->least))
         return false;
     request->need = ferryi_pool_class_bytes(request->least, &request->list);
     if (request->need == 0)

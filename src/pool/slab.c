@@ -76,10 +76,10 @@ block_new(ferry_pool *pool)
     ferry_block *block = pool->spares;
     assert(block);
     pool->spares = block->after;
-    *block = (ferry_block){.pool = pool, .list = FERRYI_POOL_NO_LIST, .state = FERRYI_BLOCK_MOVING};
-#ifdef FERRYI_RED_ZONES
-    block->magic = FERRYI_BLOCK_MAGIC;
-#endif
+    *block = (ferry_block){.pool = pool,
+                           .list = FERRYI_POOL_NO_LIST,
+                           .state = FERRYI_BLOCK_MOVING,
+                           .magic = FERRYI_BLOCK_MAGIC};
     return block;
 }
 
@@ -150,7 +150,7 @@ FERRYI_POOL_LOCKED static ferry_block *
 cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
-    ferryi_red_zone_join(&block->zone, block->pointer);
+    ferryi_memory_checker_forbid(block, 0);
     /* A new slab is split into blocks before its memory is allocated, so these blocks have no
      * pointer yet. */
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
@@ -169,8 +169,8 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 FERRYI_POOL_LOCKED static void
 join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
-    ferryi_red_zone_join(&block->zone, block->pointer);
-    ferryi_red_zone_join(&after->zone, after->pointer);
+    ferryi_memory_checker_forbid(block, 0);
+    ferryi_memory_checker_forbid(after, 0);
     block->bytes += after->bytes;
     block->after = after->after;
     if (block->after)
@@ -346,13 +346,11 @@ ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
 
 /* -- states of blocks -------------------------------------------------------------------------- */
 
-/* Returns the statistics of the size class to which a block of the requested size belongs. The red
- * zone is added to the size, because magazines count by the size of the whole block. */
+/* Returns the statistics of the size class to which a block of the requested size belongs. */
 static ferry_pool_class_stats *
 counts_of(ferry_pool *pool, size_t requested)
 {
-    return &pool->counters
-                .classes[ferryi_pool_statistics_class(requested + ferryi_pool_zone_bytes(pool))];
+    return &pool->counters.classes[ferryi_pool_statistics_class(requested)];
 }
 
 /* Compares the number of live bytes with its peaks if the blocks that were committed since the last
@@ -479,13 +477,10 @@ ferry_status
 ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab)
 {
     const struct ferryi_pool_backend *backend = &pool->config.backend;
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the slab is in no list */
-    for (ferry_block *block = slab->first; block; block = block->after)
-        ferryi_red_zone_join(&block->zone, block->pointer);
-    ferryi_red_zone_goes(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), slab->heap);
+    ferryi_memory_checker_remove_slab(pool, slab);
     ferry_status status = backend->free(backend->user, slab->memory, slab->bytes);
     if (status != FERRY_OK)
-        ferryi_red_zone_came(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), &slab->heap);
+        ferryi_memory_checker_add_slab(pool, slab);
     return status;
 }
 
@@ -502,7 +497,7 @@ ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
         rest->pointer = (char *)memory + block->bytes;
         bin_add(pool, rest);
     }
-    ferryi_red_zone_came(slab->memory, slab->bytes, ferryi_pool_is_on_host(pool), &slab->heap);
+    ferryi_memory_checker_add_slab(pool, slab);
     pool->reserved_bytes += slab->bytes;
     pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
     pool->grown_bytes += slab->bytes;
@@ -530,6 +525,7 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     for (ferry_block *next, *block = slab->first; block; block = next) {
         next = block->after;
         bin_remove(pool, block);
+        ferryi_memory_checker_forbid(block, 0);
         if (block != slab->first)
             block_retire(pool, block);
     }

@@ -52,7 +52,7 @@ enum ferryi_block_state {
     FERRYI_BLOCK_IDLE = 1, /* in a bin */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
-    FERRYI_BLOCK_CACHED = 4 /* in a magazine; used only in builds with red zones; in other builds, a
+    FERRYI_BLOCK_CACHED = 4 /* in a magazine; used only with FERRYI_DEBUG_CHECKS; in other builds, a
                                block in a magazine is LIVE */
 };
 
@@ -76,16 +76,15 @@ struct ferryi_slab {
     /* Whether a compaction is emptying the slab. While it does, no block of the slab is allocated.
      */
     atomic_bool draining;
-#ifdef FERRYI_RED_ZONES
-    void *heap; /* set by ferryi_red_zone_came() */
-#endif
+    void *heap; /* the NVTX heap of device memory that a tool watches, or NULL */
 };
 
 struct ferry_pool {
     unsigned slot; /* the pool's index into ferryi_thread_caches.slots; constant */
     struct ferryi_pool_config config;
     char *name;
-    unsigned forks; /* value of ferryi_fork_count() in the process that created the pool */
+    unsigned forks;   /* value of ferryi_fork_count() in the process that created the pool */
+    bool has_checker; /* whether a memory checker watches the pool; constant */
     _Alignas(64) struct ferryi_pool_mutex mutex;
     _Atomic uint64_t wait_ns; /* maximum total time that one allocation may wait */
     /* Id of the thread that is compacting the pool, or 0. The allocations of this thread use only
@@ -162,7 +161,6 @@ struct ferryi_pool_request {
                         stream must wait */
     bool spare;      /* whether the request fails rather than wait, evict or make the pool grow by
                         more than a few blocks */
-    bool fresh;      /* whether the memory of the block has just come from the backend */
     bool internal;   /* whether the caller puts the name of the memory before an error message */
     struct ferryi_pool_figures seen; /* set by ferryi_out_of_memory_is_over() */
 };
@@ -222,27 +220,6 @@ ferryi_block_begin(const ferry_block *block)
     return (char *)block->pointer + ferryi_block_gap(block, (size_t)1 << block->align_log2);
 }
 
-#ifdef FERRYI_RED_ZONES
-/* Returns whether the host can access the pool's memory. */
-FERRYI_INLINE bool
-ferryi_pool_is_on_host(const ferry_pool *pool)
-{
-    return pool->config.kind != FERRY_MEMORY_DEVICE;
-}
-#endif
-
-/* Returns the minimum size of the red zone behind each block of the pool (red_zone.h). */
-FERRYI_INLINE size_t
-ferryi_pool_zone_bytes(const ferry_pool *pool)
-{
-#ifdef FERRYI_RED_ZONES
-    return ferryi_pool_is_on_host(pool) ? FERRYI_RED_ZONE_BYTES : 0;
-#else
-    (void)pool;
-    return 0;
-#endif
-}
-
 /* -- size classes (size_class.c): pure -- */
 
 /* Returns the index of the smallest size class whose blocks have room for `bytes` bytes. `bytes`
@@ -278,9 +255,10 @@ ferryi_pool_new_slab_bytes(const ferry_pool *pool, size_t block_bytes)
     return ferryi_pool_slab_bytes(block_bytes,
                                   atomic_load_explicit(&pool->slab_limit, memory_order_relaxed));
 }
-/* Computes the block size for the members `bytes` and `align` of the request. `zone` is the size of
- * the red zone behind the requested bytes. Returns false if the block size would not fit size_t. */
-bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t zone,
+/* Computes the block size for the members `bytes` and `align` of the request. `unused` is the
+ * minimum number of unused bytes behind the requested ones. Returns false if the block size would
+ * not fit size_t. */
+bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t unused,
                               const struct ferryi_pool_backend *backend);
 
 /* -- descriptors, bins and slabs (slab.c) -- */
@@ -448,13 +426,36 @@ FERRYI_COLD ferry_status ferryi_zero_block(ferry_block *block, ferryi_sync_point
  * to zero. A device that is lost does not do that, so the host does it for host memory. */
 void ferryi_zero_rest(ferry_pool *pool);
 
+/* -- memory checkers (memory_checker.c) --
+ *
+ * A memory checker finds accesses to bytes that the program must not use: to idle blocks, and
+ * behind the requested bytes of live ones. AddressSanitizer and Valgrind's memcheck watch memory
+ * that the host can access. Tools that listen to NVTX's memory API, such as compute-sanitizer,
+ * watch device memory: a slab is a heap there, and a live block a region of its requested size.
+ *
+ * A pool decides once, at its creation, whether a checker watches it. The threads then have no
+ * caches of its blocks, so that only slow paths report blocks. A pool without a checker tests that
+ * on its slow paths, and its hits cost nothing.
+ */
+
+/* Minimum number of unused bytes behind each block that the host can access. */
+#define FERRYI_MEMORY_CHECKER_BYTES 64
+
+/* Returns whether a memory checker watches the memory of pools. */
+bool ferryi_memory_checker_is_attached(bool host_reaches);
+/* Forbids the use of a new slab until its blocks are handed out. */
+void ferryi_memory_checker_add_slab(const ferry_pool *pool, struct ferryi_slab *slab);
+/* Allows the use of a slab's memory, which is about to be freed. */
+void ferryi_memory_checker_remove_slab(const ferry_pool *pool, struct ferryi_slab *slab);
+/* Allows the use of the requested bytes of a live block, and forbids that of its other bytes. While
+ * queued work of the previous owner uses the block, all of it stays accessible. */
+void ferryi_memory_checker_allow(ferry_block *block);
+/* Forbids the use of an idle block, whose last use is `point`. While queued work uses the block,
+ * its memory stays accessible until it is handed out, merged or freed. */
+void ferryi_memory_checker_forbid(ferry_block *block, ferryi_sync_point point);
+
 /* -- block_list.c -- */
 
-#ifdef FERRYI_RED_ZONES
-/* Describes a block for the functions that check red zones (red_zone.h). `point` is the last use of
- * the block. */
-struct ferryi_zoned ferryi_block_zoned(ferry_block *block, ferryi_sync_point point);
-#endif
 /* Logs the blocks that were not released when the pool is destroyed. */
 void ferryi_pool_report_leaks(const ferry_pool *pool);
 

@@ -157,7 +157,6 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t b
         ferryi_cond_broadcast(&pool->settled);
     }
     if (status == FERRY_OK) {
-        request->fresh = true;
         *out = ferryi_slab_adopt(pool, slab, memory);
         ferryi_block_commit(pool, *out, request, false);
         ferryi_pool_raise_peak(pool);
@@ -258,7 +257,9 @@ take_slowly(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block *
     ferry_block *block = NULL;
     ferry_status status;
 
-    if (!ferryi_pool_request_plan(request, ferryi_pool_zone_bytes(pool), &pool->config.backend)) {
+    size_t unused =
+        pool->has_checker && pool->config.host_reaches ? FERRYI_MEMORY_CHECKER_BYTES : 0;
+    if (!ferryi_pool_request_plan(request, unused, &pool->config.backend)) {
         request->need = 0;
         status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "the size does not fit size_t");
     } else {
@@ -275,7 +276,7 @@ take_slowly(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block *
     if (status != FERRY_OK)
         return take_failed(pool, request, status);
 
-    ferryi_red_zone_out(ferryi_block_zoned(block, 0), request->fresh);
+    ferryi_memory_checker_allow(block);
     *out = block;
     return FERRY_OK;
 }
@@ -293,24 +294,16 @@ take_public(ferry_pool *pool, size_t bytes, size_t align, ferry_stream *stream, 
     return take_slowly(pool, &request, out);
 }
 
-static inline ferry_status
-hand_over(ferry_block *block, ferry_block **out)
-{
-    ferryi_red_zone_out(ferryi_block_zoned(block, 0), false);
-    *out = block;
-    return FERRY_OK;
-}
-
-/* In a build with red zones, stores the address of the call that allocated the block in the block's
+/* With FERRYI_DEBUG_CHECKS, stores the address of the call that allocated the block in the block's
  * descriptor. */
 static inline ferry_status
 note_site(ferry_status status, ferry_block *const *out, const void *site)
 {
     (void)out;
     (void)site;
-#ifdef FERRYI_RED_ZONES
+#ifdef FERRYI_DEBUG_CHECKS
     if (status == FERRY_OK)
-        (*out)->zone.site = site;
+        (*out)->site = site;
 #endif
     return status;
 }
@@ -325,7 +318,8 @@ take_ordered(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block *
     ferry_block *block = good ? ferryi_cache_take(pool, bytes, timeline, pool->config.order) : NULL;
     if (__builtin_expect(!block, 0))
         return take_public(pool, bytes, FERRYI_POOL_ALIGN, stream, out);
-    return hand_over(block, out);
+    *out = block;
+    return FERRY_OK;
 }
 
 static inline ferry_status
@@ -337,7 +331,8 @@ take_any(ferry_pool *pool, size_t bytes, ferry_stream *stream, ferry_block **out
         __builtin_expect(pool && out, 1) ? ferryi_cache_take(pool, bytes, NULL, NULL) : NULL;
     if (__builtin_expect(!block, 0))
         return take_ordered(pool, bytes, NULL, out);
-    return hand_over(block, out);
+    *out = block;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -379,7 +374,8 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *
         return note_site(status, out, __builtin_return_address(0));
     }
     *out_pointer = block->pointer;
-    return note_site(hand_over(block, out), out, __builtin_return_address(0));
+    *out = block;
+    return note_site(FERRY_OK, out, __builtin_return_address(0));
 }
 
 ferry_status

@@ -36,14 +36,17 @@ open_allocation_log(const ferry_context *context, int place, ferry_memory_kind k
 static struct ferryi_pool_config
 config_of(ferry_context *context, int place, ferry_memory_kind kind, const char *name)
 {
-    return (struct ferryi_pool_config){.order = &context->order,
-                                       .log = &context->log,
-                                       .housekeeper = context->housekeeper,
-                                       .zero = ferryi_place_zero,
-                                       .context = context,
-                                       .place = place,
-                                       .kind = kind,
-                                       .name = name};
+    return (struct ferryi_pool_config){
+        .order = &context->order,
+        .log = &context->log,
+        .housekeeper = context->housekeeper,
+        .zero = ferryi_place_zero,
+        .context = context,
+        .host_reaches = kind != FERRY_MEMORY_DEVICE ||
+                        (context->devices[place]->capabilities & FERRYI_DEVICE_HOST_VISIBLE) != 0,
+        .place = place,
+        .kind = kind,
+        .name = name};
 }
 
 FERRYI_REQUIRES(ferryi_pools_mutex)

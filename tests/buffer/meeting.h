@@ -14,8 +14,8 @@
 #include "tests/support/fault.h"
 #include "tests/support/short_memory.h"
 
-/* Sizes for tests with little device memory, whose limit is eight blocks of 256 KiB. Each block
- * ends in a red zone of 4 KiB. */
+/* Sizes for tests with little device memory, whose limit is eight blocks of 256 KiB. Each
+ * block has 4 KiB to spare, for what a memory checker needs. */
 enum { BLOCK = 256 << 10, BLOCK_COUNT = (BLOCK - 4096) / 4, FIT = 8, LIMIT = FIT * BLOCK };
 /* A valid map that has this number of segments must allocate memory when a few segments are added.
  */

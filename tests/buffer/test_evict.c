@@ -10,15 +10,17 @@
 #include "tests/support/copies.h"
 #include "tests/support/fault.h"
 
-/* Each buffer needs a block of 256 KiB: whole pages, and a red zone behind them. Eight buffers
- * (FIT) fill the device's limit. A working set (SET) has four times as many buffers. */
+/* Each buffer needs a block of 256 KiB: whole pages, and one page to spare, part of which a memory
+ * checker needs (SPARE). Eight buffers (FIT) fill the device's limit. A working set (SET) has four
+ * times as many buffers. */
 enum {
     BLOCK = 256 << 10,
     BYTES = BLOCK - 4096,
     COUNT = BYTES / 4,
     FIT = 8,
     SET = 4 * FIT,
-    LIMIT = FIT * BLOCK
+    LIMIT = FIT * BLOCK,
+    SPARE = 64
 };
 
 static int
@@ -187,7 +189,7 @@ test_write_back_is_traced_as_eviction(void **state)
 static void
 test_sizes_make_room_for_each_other(void **state)
 {
-    enum { TINY = 4096 };
+    enum { TINY = 4096, WHOLE = (LIMIT - SPARE) / 4 };
     fixture *f = *state;
     ferry_buffer *set[FIT], *tiny[3 * FIT], *large;
     make_set(f, set, FIT, NULL);
@@ -198,8 +200,8 @@ test_sizes_make_room_for_each_other(void **state)
             tiny[i] = make_counting(f, TINY, i);
             add_to(f, tiny[i], 1, 0, TINY, 100);
         }
-        large = make_counting(f, LIMIT / 4, 3);
-        add_to(f, large, 1, 0, LIMIT / 4, 1);
+        large = make_counting(f, WHOLE, 3);
+        add_to(f, large, 1, 0, WHOLE, 1);
         expect_counting(f, large, 0, 0, FERRY_REST, 4);
         ferry_buffer_destroy(&large);
         for (int i = 0; i < 3 * FIT; i++)
@@ -303,7 +305,7 @@ test_blocks_make_copies_go(void **state)
     for (int i = 0; i < FIT; i++)
         add_to(f, set[i], 1, 0, COUNT, i % 2);
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_allocate(pool, LIMIT, f->stream, &block));
+    OK(ferry_pool_allocate(pool, LIMIT - SPARE, f->stream, &block));
     for (int i = 0; i < FIT; i++) {
         STATE(set[i], HOST_ONLY);
         expect_counting(f, set[i], 0, 0, COUNT, i + i % 2);
@@ -547,7 +549,7 @@ test_asynchronous_calls_do_not_wait_for_queued_ones(void **state)
 static void
 test_launches_that_just_fit(void **state)
 {
-    enum { HALF = LIMIT / 8, PAIRS = 4 };
+    enum { HALF = (LIMIT / 2 - SPARE) / 4, PAIRS = 4 };
     fixture *f = *state;
     ferry_buffer *from[PAIRS], *to[PAIRS];
     work w;
@@ -742,7 +744,7 @@ test_nothing_to_evict(void **state)
     if (f->coherent)
         skip();
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_allocate(pool, LIMIT, f->stream, &block));
+    OK(ferry_pool_allocate(pool, LIMIT - SPARE, f->stream, &block));
     FAILS(FERRY_ERROR_OUT_OF_MEMORY, ferry_pool_allocate(pool, BYTES, f->stream, &more));
     assert_null(more);
     OK(ferry_block_free(&block, f->stream));

@@ -425,7 +425,8 @@ test_memory_info_of_a_limit_counts_what_it_limits(void **state)
         OK(ferry_context_get_memory_info(limited, place, &info));
         assert_int_equal(info.total, 64 * MIB);
         assert_int_equal(info.free, 64 * MIB);
-        OK(ferry_pool_allocate(own, 32 * MIB - 64, NULL, &block)); /* a red zone fits */
+        OK(ferry_pool_allocate(own, 32 * MIB - 64, NULL,
+                               &block)); /* leaves room for what a memory checker needs */
         OK(ferry_context_get_memory_info(limited, place, &info));
         assert_int_equal(info.free, 32 * MIB);
         assert_int_equal(info.used, 32 * MIB);

@@ -15,7 +15,7 @@ from tap import Tap
 # Files directly in src/ belong to the context.
 ORDER = ("base", "debug", "device", "trace", "stream", "pool", "map", "transfer", "convert", "store", "move", "buffer", "copy", "kernel", "exchange", "context")
 PURE = ("src/map/coherence.c", "src/map/coherence.h")  # standard headers only
-WHERE_THERE_IS_ONE = {"src/debug/red_zone.c", "src/base/profile.c"}  # include it only in builds that have its headers
+WHERE_THERE_IS_ONE = {"src/pool/memory_checker.c", "src/base/profile.c"}  # include it only in builds that have its headers
 REGISTRY = {"src/device/devices.c", "src/device/device.h"}
 
 # What only one vendor has. Elsewhere in src/ there are languages, codes, images, targets and compilers.

@@ -138,10 +138,8 @@ applies(const struct misuse *misuse)
     if (misuse->needs & NEEDS_CHECKED_BUILD)
         return false;
 #endif
-#if FERRYI_ADDRESS_SANITIZER
-    if (misuse->needs & NOT_POISONED)
+    if ((misuse->needs & NEEDS_SANITIZER) && !FERRYI_ADDRESS_SANITIZER)
         return false;
-#endif
     if ((misuse->needs & NEEDS_UNWINDER) && !has_unwinder())
         return false;
     if ((misuse->needs & NEEDS_HOST_FUNCTIONS) && !runs_host_functions)

@@ -25,11 +25,9 @@ struct scene {
 #define HEIGHT_COUNT 2000 /* number of ints: a little less than two pages */
 
 enum mistake_needs {
-    NEEDS_DEVICE = 1, /* needs a device with separate memory */
-    NEEDS_CHECKED_BUILD =
-        2, /* the misuse is found only in a checked build, which checks the blocks of pools */
-    /* the misuse must not run under AddressSanitizer, which would stop the process first */
-    NOT_POISONED = 4,
+    NEEDS_DEVICE = 1,        /* needs a device with separate memory */
+    NEEDS_CHECKED_BUILD = 2, /* found in a checked build; in others the behaviour is undefined */
+    NEEDS_SANITIZER = 4,     /* found by AddressSanitizer, and by Valgrind in valgrind.sh */
     /* the misuse needs an unwinder, because the expected message names a calling function */
     NEEDS_UNWINDER = 8,
     NEEDS_HOST_FUNCTIONS = 16 /* needs a device that runs the host functions of kernels */

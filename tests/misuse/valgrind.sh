@@ -1,14 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: valgrind.sh VALGRIND PROGRAM
-# Checks that Valgrind reports writes to unused bytes of the pool as invalid.
+# Checks that Valgrind reports writes to unused bytes of the pool as invalid, and that a second release is refused there.
 set -eu
-FERRY_DEVICE=host
-export FERRY_DEVICE
-for mistake in "a block is written past its end" "a block is written after it was given back"; do
-    said=$("$1" "$2" "$mistake" 2>&1) || true
+
+# play DEVICE MISUSE MESSAGE
+play() {
+    said=$(FERRY_DEVICE=$1 "$valgrind" "$program" "$2" 2>&1) || true
     case $said in
-        *"Invalid write of size"*) ;;
-        *) printf '%s\n' "$mistake: valgrind says nothing:" "$said"; exit 1 ;;
+        *"$3"*) ;;
+        *) printf '%s\n' "$2: valgrind does not say \"$3\":" "$said"; exit 1 ;;
     esac
+}
+
+valgrind=$1
+program=$2
+for misuse in "a block is written past its end" "a block is written after it was given back"; do
+    play host "$misuse" "Invalid write of size 1"
 done
+play emulated "memory of an emulated device is written past its end" "Invalid write of size 1"
+play host "a block is given back twice" "was given back already"

@@ -7,8 +7,8 @@
  * checks the address and size of freed memory. A test can limit the backend's memory or make the
  * N-th call fail.
  *
- * Tests that count bytes use device memory, because builds with debug checks add no red zones to
- * device memory.
+ * No memory checker watches these pools, except a tool of NVTX: they do not say that the host
+ * reaches their memory. So their blocks and hits are those of a pool without a checker.
  */
 
 #include <pthread.h>

@@ -7,7 +7,10 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#include <ferry/context.h>
+
 #include "tests/support/nvtx_tool.h"
+#include "tests/support/status.h"
 
 enum { HELD = 64, STEPS = 20000 };
 
@@ -64,11 +67,19 @@ static void
 test_memory_of_the_host_is_not_reported(void **state)
 {
     (void)state;
-    struct fixture fixture;
+    const ferry_context_options options = {.devices = "emulated"};
     size_t begun = heard().heaps_begun;
-    fixture_open(&fixture, FERRY_MEMORY_PAGEABLE, 0, NULL);
-    give(take(&fixture, 100000));
-    fixture_close(&fixture);
+    ferry_context *context;
+    OK(ferry_context_create(&options, &context));
+    for (int place = 0; place <= 1; place++) {
+        ferry_pool *pool;
+        ferry_block *block;
+        OK(ferry_context_pool(context, place,
+                              place == 0 ? FERRY_MEMORY_PAGEABLE : FERRY_MEMORY_DEVICE, &pool));
+        OK(ferry_pool_allocate(pool, 100000, NULL, &block));
+        OK(ferry_block_free(&block, NULL));
+    }
+    ferry_context_destroy(&context);
     assert_int_equal(heard().heaps_begun, begun);
 }
 

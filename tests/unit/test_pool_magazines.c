@@ -127,7 +127,7 @@ test_a_hit_takes_no_lock_and_calls_nobody(void **state)
     fixture_close(&fixture);
 }
 
-#ifndef FERRYI_RED_ZONES
+#ifndef FERRYI_DEBUG_CHECKS
 static void
 test_a_hit_writes_nothing_of_the_block(void **state)
 {
@@ -486,7 +486,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_hit_takes_no_lock_and_calls_nobody),
-#ifndef FERRYI_RED_ZONES
+#ifndef FERRYI_DEBUG_CHECKS
         cmocka_unit_test(test_a_hit_writes_nothing_of_the_block),
 #endif
         cmocka_unit_test(test_the_newest_block_comes_first),

@@ -74,10 +74,8 @@ take_one(struct model *model)
     if (bytes > 0 && ((char *)pointer < (char *)held->block->pointer ||
                       (char *)pointer + bytes > (char *)held->block->pointer + held->block->bytes))
         abort();
-    /* The rounding to a size class may waste an eighth of the needed bytes. In builds with debug
-     * checks, the red zones are part of the needed bytes. */
-    size_t needed = bytes + ferryi_pool_zone_bytes(model->fixture->pool);
-    if (align <= 256 && bytes >= 2048 && held->block->bytes - needed > needed / 8)
+    /* The rounding to a size class may waste an eighth of the bytes. */
+    if (align <= 256 && bytes >= 2048 && held->block->bytes - bytes > bytes / 8)
         abort();
     held->pointer = pointer;
     held->bytes = bytes;
