@@ -155,6 +155,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
      * pointer yet. */
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
     rest->bytes = block->bytes - bytes;
+    rest->point = block->point;
     rest->slab = block->slab;
     rest->before = block;
     rest->after = block->after;

@@ -310,6 +310,33 @@ test_a_wait_covers_all_earlier_uses(void **state)
     order_close(&f);
 }
 
+/* When memory was short, a request got a block that is larger than those of its size class. Work
+ * uses all of it, and the first part goes to a smaller request of the same stream. Stream B must
+ * wait for the rest. */
+static void
+test_the_rest_of_a_block_is_in_use_too(void **state)
+{
+    (void)state;
+    const size_t left = 68 * KIB, class_bytes = 64 * KIB;
+    struct order_fixture f;
+    ferry_block *blocks[4];
+    order_open(&f, 256 * KIB);
+    ferryi_pool_give(take_on(&f, 256 * KIB, NULL), 0);
+    blocks[0] = take_on(&f, 176 * KIB, NULL);
+    blocks[1] = take_on(&f, 12 * KIB, NULL);
+    blocks[2] = take_on(&f, left, f.timelines[A]);
+    assert_int_equal(blocks[2]->bytes, left);
+    ferryi_pool_give(blocks[2], work_on(&f, A));
+    blocks[2] = take_on(&f, class_bytes, f.timelines[A]);
+    assert_int_equal(f.crank.wait_count, 0);
+    blocks[3] = take_on(&f, left - class_bytes, f.timelines[B]);
+    assert_ptr_equal(blocks[2]->after, blocks[3]);
+    assert_int_equal(f.crank.wait_count, 1);
+    for (size_t i = 0; i < 4; i++)
+        ferryi_pool_give(blocks[i], 0);
+    order_close(&f);
+}
+
 static void
 test_blocks_already_ordered_are_preferred(void **state)
 {
@@ -1064,6 +1091,7 @@ main(void)
         cmocka_unit_test(test_a_tool_forgets_the_blocks_of_a_trimmed_slab),
 #endif
         cmocka_unit_test(test_a_wait_covers_all_earlier_uses),
+        cmocka_unit_test(test_the_rest_of_a_block_is_in_use_too),
         cmocka_unit_test(test_blocks_already_ordered_are_preferred),
         cmocka_unit_test(test_the_newest_pending_blocks_are_tried),
         cmocka_unit_test(test_the_host_takes_only_what_is_done),
