@@ -57,8 +57,8 @@ take_memory(const struct ferryi_access *access, struct ferryi_place_copy *out)
 }
 
 /* Returns whether the access uploads the whole buffer into memory that work of the program still
- * uses, as far as Ferry knows without asking the driver, and nobody needs what this memory
- * contains. No other access of the buffer has begun, so none has an address in this memory. */
+ * uses, as far as Ferry knows without asking the driver, and all of whose bytes are stale. No other
+ * access of the buffer has begun, so none has an address in this memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 replaces_what_is_used(const struct ferryi_access *access)
