@@ -62,6 +62,9 @@ MPI_Datatype ferryi_mpi_scalar_type(const ferry_element *element);
 
 /* -- side.c: one range during a call -- */
 
+/* Largest number of regions of a part of a range: rest of a row, whole rows, start of a row. */
+#define FERRYI_MPI_REGIONS 3
+
 struct ferryi_mpi_side {
     ferry_mpi_range range; /* with an element, a count and a pitch */
     size_t element_bytes;
@@ -100,6 +103,11 @@ ferry_status ferryi_mpi_side_pack(const struct ferryi_mpi_side *side, size_t beg
                                   size_t blocks, void *memory, const char *what);
 ferry_status ferryi_mpi_side_unpack(const struct ferryi_mpi_side *side, size_t begin, size_t count,
                                     size_t blocks, void *memory, const char *what);
+/* Describes the elements `begin` to `begin + count` as regions of a copy to or from `memory`.
+ * Returns their number. */
+size_t ferryi_mpi_side_list(const struct ferryi_mpi_side *side, bool to_memory, size_t begin,
+                            size_t count, char *memory,
+                            ferry_copy_region regions[FERRYI_MPI_REGIONS]);
 
 /* -- guard.c: a range that goes through chunks -- */
 

@@ -221,9 +221,9 @@ add_rows(ferry_copy_region *region, const struct ferryi_mpi_side *side, bool to_
 
 /* Elements `begin` to `begin + count`, counted row by row: rest of a row, whole rows, start of a
  * row. */
-static size_t
-list_regions(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count,
-             char *memory, ferry_copy_region regions[3])
+size_t
+ferryi_mpi_side_list(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count,
+                     char *memory, ferry_copy_region regions[FERRYI_MPI_REGIONS])
 {
     size_t width = is_packed(&side->range) ? side->elements : side->range.count, listed = 0;
     while (count > 0) {
@@ -241,13 +241,13 @@ static ferry_status
 copy(const struct ferryi_mpi_side *side, bool to_memory, size_t begin, size_t count, size_t blocks,
      void *memory, const char *what)
 {
-    ferry_copy_region regions[3];
+    ferry_copy_region regions[FERRYI_MPI_REGIONS];
     const ferry_copy_options options = {.stream = to_memory ? NULL : side->range.stream};
     size_t listed = 0;
     if (count == 0)
         return FERRY_OK;
     if (blocks <= 1) {
-        listed = list_regions(side, to_memory, begin, count, memory, regions);
+        listed = ferryi_mpi_side_list(side, to_memory, begin, count, memory, regions);
     } else {
         char *at = memory;
         struct ferryi_mpi_side as_blocks = *side;

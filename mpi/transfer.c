@@ -31,7 +31,8 @@ struct transfer {
     char *kept_pointer[FERRYI_MPI_CHUNKS_LIMIT]; /* what the persistent request of MPI is for */
     size_t kept_bytes[FERRYI_MPI_CHUNKS_LIMIT];
     bool kept[FERRYI_MPI_CHUNKS_LIMIT];
-    bool drops; /* chunks from now on are more than the range has room for */
+    bool packed; /* the first chunk was copied from the range */
+    bool drops;  /* chunks from now on are more than the range has room for */
     ferry_status status;
 };
 
@@ -42,6 +43,7 @@ struct ferry_mpi_request {
     MPI_Request *pending; /* `window` for each transfer */
     MPI_Status *statuses; /* scratch of the next two calls of MPI, as `indices` */
     int *indices;
+    ferry_copy_region *regions; /* FERRYI_MPI_REGIONS for each transfer */
     bool persistent, started;
     ferry_status status; /* of the first message that failed */
     char *text;          /* its error; NULL when none is kept */
@@ -209,7 +211,8 @@ post(ferry_mpi_request *request, struct transfer *transfer)
     char *pointer = side->pointer          ? side->pointer + begin * side->element_bytes
                     : transfer->memory[at] ? transfer->memory[at]->memory
                                            : NULL;
-    if (sends && !side->pointer && length > 0) {
+    bool is_packed = transfer->packed && transfer->posted == 0;
+    if (sends && !side->pointer && length > 0 && !is_packed) {
         ferry_status status = ferryi_mpi_side_pack(side, begin, length, 1, pointer, what);
         if (status != FERRY_OK) {
             note_failure(request, transfer, status);
@@ -257,6 +260,27 @@ cancel_rest(ferry_mpi_request *request, struct transfer *transfer)
         }
     }
     transfer->chunks = transfer->finished = transfer->posted;
+}
+
+/* Copies the first chunks of all ranges that are sent in one call, which waits for the device once.
+ * If it fails, post() copies them one by one, and finds out which message fails. */
+static void
+pack_first_chunks(ferry_mpi_request *request)
+{
+    size_t listed = 0;
+    for (size_t i = 0; i < request->count; i++) {
+        struct transfer *transfer = &request->transfers[i];
+        size_t length = chunk_length(transfer, 0);
+        transfer->packed = transfer->message.direction == FERRY_MPI_SEND && transfer->chunks > 0 &&
+                           !transfer->side.pointer && length > 0;
+        if (transfer->packed)
+            listed += ferryi_mpi_side_list(&transfer->side, true, 0, length,
+                                           transfer->memory[0]->memory, request->regions + listed);
+    }
+    if (ferry_copy(request->regions, listed, NULL) == FERRY_OK)
+        return;
+    for (size_t i = 0; i < request->count; i++)
+        request->transfers[i].packed = false;
 }
 
 /* Copies a chunk that has arrived into the range. The guard would conflict with that. */
@@ -565,6 +589,8 @@ start(ferry_mpi_request *request)
     request->started = true;
     /* Receives first, so that messages find their memory. */
     for (int direction = FERRY_MPI_RECEIVE; direction >= FERRY_MPI_SEND; direction--) {
+        if (direction == FERRY_MPI_SEND)
+            pack_first_chunks(request);
         for (size_t i = 0; i < request->count; i++) {
             struct transfer *transfer = &request->transfers[i];
             while ((int)transfer->message.direction == direction &&
@@ -595,6 +621,7 @@ free_request(ferry_mpi_request *request)
     free(request->pending);
     free(request->statuses);
     free(request->indices);
+    free(request->regions);
     free(request);
 }
 
@@ -619,9 +646,10 @@ make_request(ferry_mpi *mpi, const ferry_mpi_message *messages, size_t count, bo
         request->pending = calloc(places + 1, sizeof(MPI_Request));
         request->statuses = calloc(places + 1, sizeof(*request->statuses));
         request->indices = calloc(places + 1, sizeof(*request->indices));
+        request->regions = calloc(count + 1, FERRYI_MPI_REGIONS * sizeof(*request->regions));
     }
     if (!request || !request->transfers || !request->pending || !request->statuses ||
-        !request->indices) {
+        !request->indices || !request->regions) {
         if (request)
             free_request(request);
         *status = ferryi_mpi_fail(FERRY_ERROR_OUT_OF_MEMORY, "exchange: no memory for %zu messages",
