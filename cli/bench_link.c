@@ -22,8 +22,8 @@
 enum { ROUNDS_MAX = 25, ROUNDS_MIN = 3 };
 static const size_t sizes[LINK_SIZES_MAX] = {4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB,
                                              4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB};
-/* Bytes that the small copies of one round move together. */
-#define ROUND_BYTES (16 * MIB)
+/* Bytes that the small copies of one round move together, so that no cache holds them all. */
+#define ROUND_BYTES (64 * MIB)
 /* The copies of one size take about this long at most. */
 #define SIZE_NS 4e9
 

@@ -39,6 +39,7 @@ static void
 write_latency(struct json *json, const char *name, const struct latency *latency)
 {
     json_open(json, name, '{');
+    json_real(json, "batch", latency->batch);
     json_number(json, "samples", latency->count);
     json_real(json, "p50", latency->quantile[QUANTILES / 2]);
     json_real(json, "p99", latency->quantile[QUANTILES - 2]);

@@ -31,6 +31,7 @@ struct latency {
     size_t count;
     double quantile[QUANTILES]; /* [i]: i % of all took at most this */
     double p999;
+    double batch; /* of one pair among many that are timed together, without the clock */
 };
 
 struct pool_result {

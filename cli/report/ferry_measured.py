@@ -35,7 +35,9 @@ def bench_lines(report):
     if report["quick"]:
         yield "These figures are of a quick run, and mean nothing."
     if report["kind"] in ("host", "emulated"):
-        yield "There is no GPU in these figures: the device is memory of the host, and a copy to it costs what Ferry adds to a copy of memory."
+        yield "There is no GPU in these figures: the device is memory of the host" + (
+            ", which a thread copies. A small copy costs mostly the hand-over to that thread." if report["kind"] == "emulated" else
+            ". A copy costs what Ferry adds to memcpy().")
     elif report["kind"] != "cuda":
         yield "By hand is memory of the host here, because this command calls no other driver than CUDA's by itself."
     if report["assertions"]:
@@ -46,16 +48,20 @@ def bench_lines(report):
         yield ""
         yield from bench_table(title, columns, [(ferry_svg.size_text(row["bytes"]), [row[means] for means in MEANS]) for row in report["transfers"]
                                                 if row["direction"] == direction], 2)
+    queued = " `./dev bench transfer` queues copies of page-locked memory and waits once, so that small ones are faster there."
+    yield "  Each copy is one call that waits until the bytes have arrived." + (queued if report["transfers"][0]["ferry_pinned"] else "")
     yield ""
-    columns = [(who, what) for who in ("by hand", "Ferry") for what in ("median", "99 %")]
+    columns = [(who, what) for who in ("by hand", "Ferry") for what in ("each", "99 %")]
     yield from bench_table("Freeing and allocating, ns", columns,
-                           [(ferry_svg.size_text(row["bytes"]), [row[who][figure] for who in ("by_hand", "ferry") for figure in ("p50", "p99")])
-                            for row in report["allocations"]], 0)
-    yield f"  Reading the clock costs {report['clock_ns']:.0f} ns of each; `./dev bench pool` measures many at once, without it."
+                           [(ferry_svg.size_text(row["bytes"]), [row[who][figure] for who in ("by_hand", "ferry") for figure in ("batch", "p99")])
+                            for row in report["allocations"]], 1)
+    yield ("  Each: the mean of many that are timed together, with 16 blocks in use, as `./dev bench pool` measures. 99 %: of those that are timed "
+           f"one by one, with {report['clock_ns']:.0f} ns for the clock.")
     for kind, title, decimals, note in (
             ("conversions", "Conversions, GB/s", 2, "Bytes read and written, in arrays that no second-level cache holds; `./dev bench convert` "
                                                     "measures inside it. By hand: a loop in C."),
-            ("scopes", "Scopes without a copy, ns", 1, "By hand: two atomic operations, the least that is safe between threads.")):
+            ("scopes", "Scopes without a copy, ns", 1, "By hand: two atomic operations, the least that is safe between threads. `./dev bench access` "
+                                                       "calls them in a shared library, as Ferry is one, which takes up to 1 ns more.")):
         yield ""
         yield from bench_table(title, [("by hand",), ("Ferry",)], [(row["name"], (row["by_hand"], row["ferry"])) for row in report[kind]], decimals)
         yield f"  {note}"

@@ -22,7 +22,7 @@ ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that does not exist
 MEMBERS = ["command", "schema", "version", "kind", "device", "cpu", "cores", "quick", "assertions", "seconds", "units", "transfers", "clock_ns",
            "allocations", "conversions", "scopes"]
 MEANS = ["by_hand_pageable", "by_hand_pinned", "ferry_pageable", "ferry_pinned"]
-LATENCY = ["samples", "p50", "p99", "p999", "max", "quantiles"]
+LATENCY = ["batch", "samples", "p50", "p99", "p999", "max", "quantiles"]
 SIZES = [4096, 16384, 65536]
 HEADINGS = ["Host to device, GB/s", "Device to host, GB/s", "Freeing and allocating, ns", "Conversions, GB/s", "Scopes without a copy, ns"]
 
@@ -47,7 +47,8 @@ def check_latency(latency):
         (list(latency) == LATENCY, f"members {list(latency)}"), (len(quantiles) == 101, "quantiles are not 101"),
         (quantiles == sorted(quantiles) and quantiles[0] > 0, "quantiles do not rise"),
         (latency["p50"] == quantiles[50] and latency["p99"] == quantiles[99] and latency["max"] == quantiles[100], "named quantiles"),
-        (latency["p99"] <= latency["p999"] <= latency["max"], "p999"), (latency["samples"] == 200, "samples"))
+        (latency["p99"] <= latency["p999"] <= latency["max"], "p999"), (latency["samples"] == 200, "samples"),
+        (0 < latency["batch"] <= latency["max"], "the mean of a batch"))
 
 
 def check_json(text, version, kind, pinned):
