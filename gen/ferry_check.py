@@ -10,7 +10,8 @@ from ferry_calls import Function, is_wrapped
 from ferry_dialect import LIMITS
 from ferry_box import EDGES
 from ferry_kernel import LANGUAGES, Kernel
-from ferry_names import (ARITY, CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS, SHARED_NAMES, VECTOR_TYPE)
+from ferry_names import (ARITY, CONSTANTS, DEVICE_WORDS, HOST_CONSTANTS, HOST_MACROS, INSTEAD_OF_FUNCTIONS, OPENCL_MACRO, REFUSED, SHARED_FUNCTIONS,
+                         SHARED_NAMES, VECTOR_TYPE)
 from ferry_parameter import ACCESSES, Parameter, Reduced
 from ferry_rules import BUILT_IN, DIMENSIONS, Text, check_words, indices
 from ferry_types import BUILTIN_DIR, RESERVED, Checker, builtin_names, load, nearest
@@ -231,6 +232,9 @@ class KernelChecker(Checker):
     def check_names(self, kernel):
         """Refuses names that the text, or a function that it calls, takes from nowhere, or from a header of the host alone."""
         for key, text, name, what in unknown_names(kernel, "cuda"):
+            if name in INSTEAD_OF_FUNCTIONS:
+                self.fail(key, f"calls '{name}', a function of devices alone; expected {INSTEAD_OF_FUNCTIONS[name]}, or the option '-D{name}=...' for "
+                          "devices")
             known = (*text.parameters, *text.locals, *kernel.owner.known_names(), *CONSTANTS, *ARITY)
             self.fail(key, f"{what}; {nearest(name, known)}expected a name that this file defines, or the option '-D{name}=...' for devices")
 
@@ -334,6 +338,8 @@ class KernelChecker(Checker):
         access = words.pop(0) if words[0] in ACCESSES else ""
         word = words.pop(0) if access and words[0] in WORDS and len(words) > 2 else ""
         name, c_type = words[-1], " ".join(words[:-1])
+        if "*" in text:
+            self.fail(where, f"is '{text}'; expected an array without '*', such as '{'read' if words[0] == 'const' else 'update'} TYPE {name.lstrip('*')}'")
         self.check_free_name(where, name, owner)
         if c_type not in owner.types and not access and nearest(words[0], ACCESSES) and " ".join(words[1:-1]) in owner.types:
             self.fail(where, f"is '{text}'; {nearest(words[0], ACCESSES)}expected {what}")

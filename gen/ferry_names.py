@@ -67,6 +67,18 @@ HOST_MACROS = frozenset("""
     fpclassify isfinite isinf isnan isnormal signbit isgreater isgreaterequal isless islessequal islessgreater isunordered""".split()) | frozenset(
     f"{sign}INT{bits}_C" for sign in ("", "U") for bits in (8, 16, 32, 64, "MAX"))
 
+# Words of CUDA and OpenCL that no text may use, and functions of theirs, with what a text has in their place.
+INSTEAD_OF_WORDS = {
+    **dict.fromkeys("threadIdx blockIdx blockDim gridDim get_global_id".split(),
+                    "'i', the number of the element, and with 'dimensions' also 'plane', 'row' and 'column'"),
+    **dict.fromkeys("__shared__ __syncthreads __local get_local_id barrier".split(),
+                    "a kernel that keeps its source, because texts have no shared memory: see 'ferry-gen embed' and ferry_kernel_create()"),
+    **{f"atomic{name}": f"'atomic_{name.lower()}(NAME[k], v)' on an array that is 'update whole'" for name in ("Add", "Min", "Max")}}
+INSTEAD_OF_FUNCTIONS = {
+    "max": "'fmax' or 'fmaxf', or '?:' for whole numbers", "min": "'fmin' or 'fminf', or '?:' for whole numbers",
+    "rsqrt": "'1 / sqrt(x)'", "rsqrtf": "'1 / sqrtf(x)'",
+    **{f"__{name}f": f"'{name}f'" for name in "sin cos tan exp log log2 log10 pow".split()}}
+
 # Headers of C11, C++17 and POSIX that are included by a name without a folder.
 SYSTEM_HEADERS = frozenset("""
     aio.h assert.h complex.h cpio.h ctype.h dirent.h dlfcn.h errno.h fcntl.h fenv.h float.h fmtmsg.h fnmatch.h ftw.h glob.h grp.h iconv.h

@@ -2,7 +2,7 @@
 """What the text of a kernel or of a function may hold, so that it means the same on the host and on every device."""
 
 from ferry_c import CodeError, parse_expression, parse_statements, with_changes
-from ferry_names import CONSTANTS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
+from ferry_names import CONSTANTS, INSTEAD_OF_WORDS, NOT_CPP, SHARED_FUNCTIONS, SHARED_NAMES
 
 DIMENSIONS = (("rows", "columns"), ("planes", "rows", "columns"))
 
@@ -429,7 +429,11 @@ class Walk:
 
 
 def check_words(text, words):
-    """Refuses words of C that C++ has not."""
+    """Refuses words of C that C++ has not, and words of devices alone, which may be members of a struct."""
+    before = ""
     for word in words:
+        if word in INSTEAD_OF_WORDS and before not in (".", "->"):
+            raise CodeError(f"holds '{word}', a word of devices alone; expected {INSTEAD_OF_WORDS[word]}")
         if word in NOT_CPP:
             raise CodeError(f"holds '{word}', a word of C that C++ has not; expected what is both C and CUDA C++")
+        before = word
