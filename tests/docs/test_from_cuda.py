@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Each row of docs/from-cuda.md compiles: the statement of Ferry, and that of CUDA where its headers are.
+"""Each row of docs/from-cuda.md compiles: the statement of Ferry, and that of CUDA where its headers are. The texts of kernels pass ferry-gen check.
 
 usage: test_from_cuda.py DOCUMENT FERRY-GEN TOOLKIT-INCLUDE-FOLDER(or "") INCLUDE-FOLDER... -- COMPILER...
 """
@@ -21,6 +21,14 @@ from tap import Tap  # noqa: E402
 ROW = re.compile(r"^\| `([^`]+)` \| (?:`([^`]+)` )?\| (.*)\|$", re.M)
 KERNELS = {"ferry": 1, "prefix": "my", "header": "my_kernels.h", "kernels": [
     {"name": "scale", "parameters": ["float factor", "update float x"], "each": "x[i] *= factor;"}]}
+# The kernel of a text, by a word of the text.
+TEXTS = {
+    "index": {"parameters": ["read whole float x", "read int index", "overwrite float y"]},
+    "(1, 0, 0)": {"parameters": ["read float x", "overwrite float y"], "dimensions": ["planes", "rows", "columns"], "stencil": 1},
+    "row": {"parameters": ["update float y"], "dimensions": ["planes", "rows", "columns"]},
+    "bins": {"parameters": ["update whole int bins", "read int x"], "each": "int k = x[i];"},
+    "": {"parameters": ["float a", "read float x", "overwrite float y"]}}
+SQUARE = {"name": "square", "returns": "float", "parameters": ["float value"], "body": "return value * value;"}
 FRAME = """#include <ferry/float.h>
 #include "my_kernels.h"
 struct given {
@@ -69,17 +77,32 @@ def compile_statement(statement, frame, folder, includes, compiler):
     return done.stderr.splitlines()[:20] if done.returncode else []
 
 
+def check_text(text, folder, generator):
+    """Passes a text of a kernel to ferry-gen check."""
+    kernel = dict(next(kernel for word, kernel in TEXTS.items() if word in text))
+    kernel = {"name": "text", **kernel, "each": [*filter(None, [kernel.get("each")]), text]}
+    path = pathlib.Path(folder, "text.json")
+    path.write_text(json.dumps({**KERNELS, "functions": [SQUARE], "kernels": [kernel]}), encoding="utf-8")
+    done = subprocess.run([generator, "check", path], capture_output=True, text=True, check=False)
+    return done.stderr.splitlines() if done.returncode else []
+
+
 def main():
     end = sys.argv.index("--")
     document, generator, toolkit, *folders = sys.argv[1:end]
     compiler = sys.argv[end + 1:]
-    rows = ROW.findall(pathlib.Path(document).read_text(encoding="utf-8"))
+    before, _, rest = pathlib.Path(document).read_text(encoding="utf-8").partition("## Inside a kernel\n")
+    inside, after = rest[:rest.index("\n## ")], rest[rest.index("\n## "):]
+    rows, texts = ROW.findall(before + after), ROW.findall(inside)
     tap = Tap()
-    tap.case("the tables have rows", [] if len(rows) > 30 else [f"only {len(rows)}"])
+    tap.case("the tables have rows", [] if len(rows) > 30 and len(texts) > 8 else [f"only {len(rows)} and {len(texts)}"])
     with tempfile.TemporaryDirectory() as folder:
         kernels = pathlib.Path(folder, "my.json")
         kernels.write_text(json.dumps(KERNELS), encoding="utf-8")
         subprocess.run([generator, "kernels", kernels, "-o", os.path.join(folder, "my_kernels.h")], check=True)
+        for cuda, text, remark in texts:
+            tap.case(text or f"nothing for {cuda}", check_text(text, folder, generator) if text else
+                     [] if remark.startswith("nothing") else ["the remark does not say so"])
         for cuda, ferry, remark in rows:
             if ferry:
                 tap.case(ferry, compile_statement(ferry, FRAME, folder, [f"-I{path}" for path in folders], compiler))
