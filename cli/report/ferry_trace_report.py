@@ -122,8 +122,15 @@ def name_of(buffer):
 MOVED = ("", "count", "bytes", "GB/s")
 
 
-def rate_text(count):
-    rate = count.rate()
+# Their time is that of queueing them, which says nothing of the bytes.
+QUEUED = ("peer copy", "device copy", "fill")
+
+
+def rate_of(count, direction=""):
+    return None if direction in QUEUED else count.rate()
+
+
+def rate_text(rate):
     return "-" if rate is None else f"{rate:.3f}"
 
 
@@ -132,7 +139,7 @@ def moved_cells(label, moved):
     for direction in DIRECTIONS:
         if direction in moved:
             count = moved[direction]
-            yield label, direction, count.count, in_units(count.bytes), rate_text(count)
+            yield label, direction, count.count, in_units(count.bytes), rate_text(rate_of(count, direction))
             label = ""
 
 
@@ -146,8 +153,8 @@ def longest_cells(row):
     part, event = row
     of = f" of #{event.id}" + (f' "{event.of_buffer}"' if event.of_buffer else "") if event.has_id else ""
     text = f"{event.name} from {event.of_from} to {event.of_to} for {event.of_reason}{of}"
-    rate = f"{event.bytes / event.ns:.3f}" if event.ns else "-"
-    yield text, f"{event.ns / 1e3:.1f}", in_units(event.bytes), rate, f"{event.begin_ns / 1e6:.3f}", event.line
+    rate = event.bytes / event.ns if event.ns and event.name not in QUEUED else None
+    yield text, f"{event.ns / 1e3:.1f}", in_units(event.bytes), rate_text(rate), f"{event.begin_ns / 1e6:.3f}", event.line
 
 
 def part_cells(part):
@@ -176,7 +183,7 @@ def text_lines(report):
     yield from report.longest.text(LONGEST, ("us", "bytes", "GB/s", "at ms", "line"), longest_cells)
     for title, kind in ((WASTED, "overwritten_unread"), (UPDATED, "fetched_for_update")):
         yield from report.fetched[kind].text(title, ("fetches", "bytes", "us", "GB/s"), lambda row: [
-            (f"{row[0][0].label()} for {row[0][1]}", row[1].count, in_units(row[1].bytes), f"{row[1].ns / 1e3:.1f}", rate_text(row[1]))])
+            (f"{row[0][0].label()} for {row[0][1]}", row[1].count, in_units(row[1].bytes), f"{row[1].ns / 1e3:.1f}", rate_text(row[1].rate()))])
     yield from report.rounds.text(f"Ranges that crossed to a device and back at least {report.least_rounds} times", ("round trips", "bytes", "at byte"),
                                   lambda row: [(name_of(row[0]), row[3] // 2, in_units(row[2]), row[1])])
 
@@ -184,13 +191,13 @@ def text_lines(report):
 # -- as JSON -------------------------------------------------------------------------------------------
 
 
-def count_json(count, *, sizes=True):
-    figures = {"count": count.count, "bytes": count.bytes, "ns": count.ns, "gb_per_s": count.rate()}
+def count_json(count, direction="", *, sizes=True):
+    figures = {"count": count.count, "bytes": count.bytes, "ns": count.ns, "gb_per_s": rate_of(count, direction)}
     return figures if sizes else {"count": count.count, "ns": count.ns}
 
 
 def moved_json(moved):
-    return {direction: count_json(moved[direction]) for direction in DIRECTIONS if direction in moved}
+    return {direction: count_json(moved[direction], direction) for direction in DIRECTIONS if direction in moved}
 
 
 def longest_json(row):

@@ -356,11 +356,11 @@ def check_lists(tap, programs, known):
 
 
 def check_rates(tap, programs):
-    """Bytes through time, of transfers whose time the trace has."""
+    """Bytes through time, of transfers whose time the trace has. That of a fill is the time of queueing it."""
     path = programs.folder / "rates.json"
     whole = '{"ph":"X","cat":"transfer","name":"%s","pid":1,"tid":1,"ts":1,"dur":%d,"args":{"id":%d,"buffer":"b","reason":"copy","bytes":%d,"from":"host","to":"cuda:0"}}'
     piece = '{"ph":"i","cat":"piece","name":"piece","pid":1,"tid":1,"ts":1,"s":"t","args":{"id":1,"buffer":"b","bytes":1000,"offset":0,"from":"host","to":"cuda:0"}}'
-    path.write_text("[\n" + ",\n".join([whole % ("upload", 100, 1, 1000000), whole % ("upload", 300, 1, 1000000), whole % ("fill", 0, 1, 50), piece]) + "]\n")
+    path.write_text("[\n" + ",\n".join([whole % ("upload", 100, 1, 1000000), whole % ("upload", 300, 1, 1000000), whole % ("fill", 10, 1, 50), piece]) + "]\n")
     summary = programs.summary(path)
     moved = buffer_of(summary, "b")["moved"]
     tap.case("GB/s", expect(
