@@ -158,9 +158,10 @@ static ferry_status
 open_made_up(struct opening *opening, const ferryi_device_kind *kind, int wanted)
 {
     if (wanted < 1)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "open devices \"%s\": %s:N makes N devices, 1 or more", opening->spec,
-                           kind->name);
+        return ferryi_fail(
+            FERRY_ERROR_INVALID_ARGUMENT,
+            "open devices \"%s\": %s:N makes N devices, 1 or more, such as %s:2 for two",
+            opening->spec, kind->name, kind->name);
     int ordinal = 0;
     for (int i = 0; i < opening->count; i++)
         ordinal += opening->kinds[i] == kind;

@@ -103,6 +103,8 @@ test_malformed_lists_are_invalid(void **state)
      * devices is unlimited. */
     assert_refuses("emulated:all", FERRY_ERROR_INVALID_ARGUMENT);
     assert_non_null(strstr(ferry_last_error(), "emulated:N makes N devices"));
+    assert_refuses("emulated:0,emulated:1", FERRY_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(ferry_last_error(), "such as emulated:2 for two"));
 }
 
 static void
