@@ -390,6 +390,43 @@ test_the_link_loses_no_time_between_copies(void **state)
     close_all();
 }
 
+/* Copies 100 bytes to the device. Returns whether the copy was still queued after the call. */
+static bool
+leaves_a_short_copy_queued(const struct ferryi_device_config *config)
+{
+    ferryi_device *device = open_with("emulated", config);
+    char *memory = take(device, FERRY_MEMORY_DEVICE, 100),
+         *pinned = take(device, FERRY_MEMORY_PINNED, 100);
+    void *event;
+    bool done;
+    assert_int_equal(FERRYI_CALL(device, event_create, false, &event), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, copy_upload, memory, pinned, 100, device->default_stream),
+                     FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, event_record, event, device->default_stream), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, event_query, event, &done), FERRY_OK);
+    assert_int_equal(ferryi_device_synchronize(device), FERRY_OK);
+    assert_int_equal(FERRYI_CALL(device, event_destroy, event), FERRY_OK);
+    give(device, FERRY_MEMORY_PINNED, pinned);
+    give(device, FERRY_MEMORY_DEVICE, memory);
+    close_all();
+    return !done;
+}
+
+/* The thread that submits a short copy performs it, but does not sleep for a latency. */
+static void
+test_a_submission_does_not_sleep(void **state)
+{
+    (void)state;
+    struct ferryi_device_config config = {0};
+    assert_false(leaves_a_short_copy_queued(&config));
+    config.emulated_latency_ns = 20000000;
+    bool queued = false;
+    /* The check is repeated because a busy machine may delay the query. */
+    for (int i = 0; i < 20 && !queued; i++)
+        queued = leaves_a_short_copy_queued(&config);
+    assert_true(queued);
+}
+
 static void
 test_other_kinds_are_no_peers(void **state)
 {
@@ -446,6 +483,7 @@ main(void)
         cmocka_unit_test(test_memory_in_use_is_not_unregistered),
         cmocka_unit_test(test_the_link_takes_its_time),
         cmocka_unit_test(test_the_link_loses_no_time_between_copies),
+        cmocka_unit_test(test_a_submission_does_not_sleep),
         cmocka_unit_test(test_other_kinds_are_no_peers),
         cmocka_unit_test(test_hints_need_managed_memory),
     };

@@ -108,6 +108,13 @@ ferryi_emulated_step(ferryi_emulated_queue *queue)
     take_first_away(queue);
 }
 
+/* Returns whether copies take no more time than the processor needs. */
+static bool
+takes_no_time(const ferryi_emulated *emulated)
+{
+    return emulated->bytes_per_second == 0 && emulated->latency_ns == 0;
+}
+
 /* Returns whether this thread can perform the command that it submits to the queue. */
 FERRYI_REQUIRES(ferryi_queue_mutex)
 static bool
@@ -245,11 +252,12 @@ ferryi_emulated_submit(ferryi_device *device, const char *call, void *stream,
         ferryi_emulated_command_discard(command);
         return status;
     }
-    if (ferryi_emulated_of(device)->bytes_per_second > 0)
+    const ferryi_emulated *emulated = ferryi_emulated_of(device);
+    if (emulated->bytes_per_second > 0)
         command->queued_ns = ferryi_now_ns();
     ferryi_mutex_lock(&queue->mutex);
     assert(!queue->closed);
-    const bool here = command->queued_ns == 0 && is_done_here(queue, command);
+    const bool here = takes_no_time(emulated) && is_done_here(queue, command);
     if (queue->last)
         queue->last->next = command;
     else
