@@ -124,13 +124,6 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "wrap memory: no memory for its owner and its counters");
     }
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    copy->pointer = memory;
-    copy->written = written;
-    store->exists = FERRYI_PLACE_BIT(place);
-    store->borrowed_place = (uint8_t)place;
-    store->read_only = options->read_only;
     if (cold) {
         cold->on_release = options->on_release;
         cold->on_release_user = options->user;
@@ -138,7 +131,16 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
         if (cold->release_on)
             ferryi_stream_retain(cold->release_on);
     }
+    /* Other threads find the store in the context's list, and look at it under its lock. */
+    ferryi_store_lock(store);
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    copy->pointer = memory;
+    copy->written = written;
+    store->exists = FERRYI_PLACE_BIT(place);
+    store->borrowed_place = (uint8_t)place;
+    store->read_only = options->read_only;
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
+    ferryi_store_unlock(store);
     *out = ferryi_store_open(store, interned, count);
     ferryi_checked_wrapped(store);
     return FERRY_OK;
