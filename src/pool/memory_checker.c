@@ -97,6 +97,7 @@ begin_heap(struct ferryi_slab *slab)
 static void
 end_heap(struct ferryi_slab *slab)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_pool_mutex)); /* the slab is in no list */
     for (ferry_block *block = slab->first; block; block = block->after)
         end_region(block);
     if (slab->heap)
