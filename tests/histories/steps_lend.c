@@ -176,8 +176,10 @@ release_held(struct player *p, const struct subject *subject)
 void
 release_scopes(struct player *p, const struct subject *subject)
 {
+    /* While a thread drops some parts of a loan, other parts are left. */
     for (size_t i = 0; i < LOANS; i++)
-        if (p->held[i].used && p->held[i].t.subject == subject && !loan_parts(&p->held[i].loan))
+        if (p->held[i].used && p->held[i].t.subject == subject && !p->held[i].loan.dropping &&
+            !loan_parts(&p->held[i].loan))
             end(p, &p->held[i], false);
 }
 
