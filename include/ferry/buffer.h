@@ -516,7 +516,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_reserve(ferry_buffer *buffer
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_evict(ferry_buffer *buffer, int place);
 /**
  * Blocks until all queued work that uses the replica at `place` has completed. The call succeeds
- * even if that work failed and the bytes are lost.
+ * even if that work failed and the bytes are lost. It does not wait for work that uses memory which
+ * the replica no longer has: after an eviction, or an upload that took other memory ("Memory" in
+ * docs/concepts.md).
  * @return the usual statuses.
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_wait_idle(ferry_buffer *buffer, int place);

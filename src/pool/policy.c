@@ -8,8 +8,6 @@
 /* When a pool grows, its idle bytes may be at most 1/SPARE_PART of the peak number of live bytes.
  */
 #define SPARE_PART 2
-/* A device counts as short of memory if less than 1/RESERVE_PART of its memory is free. */
-#define RESERVE_PART 8
 /* When a pool returns idle memory, it returns 1/SLACK_PART of its maximum size more than it must.
  * So it need not return memory again the next time it grows. */
 #define SLACK_PART 16
@@ -83,7 +81,7 @@ ferryi_pool_has_plenty(const ferry_pool *pool, size_t need)
     const struct ferryi_pool_backend *backend = &pool->config.backend;
     size_t left, total;
     return backend->info && backend->info(backend->user, &left, &total) == FERRY_OK &&
-           left >= ferryi_pool_new_slab_bytes(pool, need) + total / RESERVE_PART;
+           left >= ferryi_pool_new_slab_bytes(pool, need) + total / FERRYI_POOL_RESERVE_PART;
 }
 
 /* Returns whether idle memory may be returned to the backend now. This is always so if the

@@ -385,6 +385,8 @@ ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool
 /* Sets the pool's limits to those of the options. The limits take effect at the next call on the
  * pool. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* A device counts as short of memory if less than this part of its memory is free. */
+#define FERRYI_POOL_RESERVE_PART 8
 /* Returns whether the backend says that its memory is still plentiful after the pool has grown by a
  * block of `need` bytes. */
 bool ferryi_pool_has_plenty(const ferry_pool *pool, size_t need);

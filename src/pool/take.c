@@ -79,14 +79,16 @@ is_compacting(const ferry_pool *pool)
  * transfer engine brings bytes of many buffers, and the host may wait for it, so it must not wait
  * for a kernel that has nothing to do with them. SPARES idle blocks of the size are enough for an
  * upload, a kernel and a download at the same time, so that a program that queues work far ahead
- * does not make the pool grow without end.
+ * does not make the pool grow without end. Nothing needs a spare block, so it leaves as large a
+ * part of a limit free as of a device's memory.
  */
 static bool
 rather_grows(ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     ferryi_mutex_lock(&pool->mutex);
     unsigned busy = ferryi_pool_count_busy(pool, request);
-    bool within = is_within_limit(pool, ferryi_pool_new_slab_bytes(pool, request->need));
+    size_t left = request->spare ? pool->limit_bytes / FERRYI_POOL_RESERVE_PART : 0;
+    bool within = is_within_limit(pool, ferryi_pool_new_slab_bytes(pool, request->need) + left);
     ferryi_mutex_unlock(&pool->mutex);
     return (busy > 0 || request->spare) && busy < SPARES && within && !is_compacting(pool) &&
            ferryi_pool_has_plenty(pool, request->need);

@@ -184,6 +184,35 @@ test_memory_that_is_needed_stays(void **state)
     scene_close(&s);
 }
 
+/* A buffer gets no other memory that would be among the last of a limit. An allocation that needs
+ * this memory then neither fails nor waits for a kernel. */
+static void
+test_the_last_memory_of_a_limit_stays(void **state)
+{
+    const size_t bytes = (size_t)1 << 22, limit = 3 * bytes + bytes / 8;
+    struct scene s;
+    ferry_pool *pool;
+    ferry_scope scope;
+    void *memory;
+    if (!scene_open(&s, *state))
+        skip();
+    OK(ferry_context_pool(s.f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_configure(
+        pool, &(ferry_pool_options){.limit_bytes = limit, .wait_ms = FERRY_WAIT_NEVER}));
+    ferry_buffer *x = make_pinned(&s, COUNT), *y = make_ints(s.f, COUNT / 2);
+    close_gate(&s.dog);
+    OK(launch_copy(&s.w, s.stream, s.target, 0, x, 0, COUNT));
+    write_counting(s.f, x, 0, 0, COUNT, 70);
+    OK(ferry_buffer_open_device(x, INT, FERRY_READ, 0, COUNT, s.stream, &scope, &memory));
+    OK(ferry_buffer_reserve(y, 1));
+    OK(ferry_scope_close(&scope));
+    open_gate(&s.dog);
+    expect_counting(s.f, s.target, 0, 0, COUNT, 1);
+    expect_counting(s.f, x, 1, 0, COUNT, 70);
+    DESTROY_BUFFERS(&x, &y);
+    scene_close(&s);
+}
+
 /* A program that queues work far ahead makes the pool grow by a few blocks, and then waits for
  * memory. */
 static void
@@ -217,6 +246,7 @@ main(void)
         TEST(test_an_upload_does_not_wait_behind_another),
         TEST(test_an_upload_does_not_wait_for_its_buffer),
         TEST(test_memory_that_is_needed_stays),
+        TEST(test_the_last_memory_of_a_limit_stays),
         TEST(test_the_pool_does_not_grow_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
