@@ -46,7 +46,7 @@ PURPOSES = {
                    "program by hand, over MPI and the CUDA driver. Most of all calls set the thread's context and its mode of capture.",
     "client_sundials": "CVODE over the vectors of `examples/sundials` on the host device, against the serial vectors of SUNDIALS, and "
                        "against serial vectors whose most frequent operations were compiled with the compiler and options of Ferry.",
-    "programs": "The jobs of the example programs ([kernels.md](kernels.md#programs-to-start-from)), with about so many elements: their own "
+    "programs": "The jobs of the example programs ([kernels.md](kernels.md#programs-to-start-from)), with about the given number of elements: their own "
                 "kernels on the host device against the same loops in plain C with the same options. `processor` is the processor time on one "
                 "thread, `elapsed` the time on all of them, against OpenMP. Bytes are those that cross to and from an emulated device, against "
                 "those of the inputs and the results. The plain search of `graph` goes level by level, as the kernels do; `graph by queue` is the usual one. "
