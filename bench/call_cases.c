@@ -321,7 +321,7 @@ const struct call_case call_cases[] = {
                                 a kernel in a graph must stay loaded. */
     {"launch/3_hits/100KiB_shared", 2, 2},
     {"upload/4KiB/pinned", 6, 6},
-    {"upload/1MiB/pageable", 13, 13}, /* 9.5 to 10 calls, and three more for a wait, which occurs if
+    {"upload/1MiB/pageable", 13, 14}, /* 9.5 to 10 calls, and four more for waits, which occur if
                                          the thread that copies for the fake driver is slower than
                                          the threads that fill the staging ring. */
     {"upload/64MiB/pageable", 110, 110},
