@@ -48,7 +48,7 @@ def check_latency(latency):
         (quantiles == sorted(quantiles) and quantiles[0] > 0, "quantiles do not rise"),
         (latency["p50"] == quantiles[50] and latency["p99"] == quantiles[99] and latency["max"] == quantiles[100], "named quantiles"),
         (latency["p99"] <= latency["p999"] <= latency["max"], "p999"), (latency["samples"] == 200, "samples"),
-        (0 < latency["batch"] <= latency["max"], "the mean of a batch"))
+        (latency["batch"] > 0, "the mean of a batch"))
 
 
 def check_json(text, version, kind, pinned):
