@@ -7,12 +7,24 @@
 #include <time.h>
 #include <unistd.h>
 
+static double
+read_clock(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
 double
 bench_now_ns(void)
 {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+double
+bench_processor_ns(void)
+{
+    return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 static int

@@ -18,6 +18,8 @@
 /* -- time -------------------------------------------------------------------------------------- */
 
 double bench_now_ns(void);
+/* Returns the processor time of all threads of the process. */
+double bench_processor_ns(void);
 /* Sorts `samples`, and returns their median. `count` must be at least 1. */
 double bench_median(double *samples, size_t count);
 /**

@@ -17,7 +17,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <ferry/double.h>
 #include <ferry/ferry.h>
@@ -151,15 +150,6 @@ compare(const struct kernel *kernel, struct arrays *arrays, const struct loops *
 
 /* -- measuring --------------------------------------------------------------------------------- */
 
-/* Returns the processor time of all threads of the process. */
-static double
-processor_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 struct setting {
     const char *metric;
     double (*now)(void);
@@ -243,8 +233,8 @@ run(ferry_context *context, struct bench_report *report, bool quick)
     const struct size sizes[] = {
         {"1000", 1000, quick ? 1 : ROUNDS_MOST, quick ? 2 : 20000, 2.5},
         {"1000000", 1000000, quick ? 1 : ROUNDS_MOST, quick ? 2 : 20, 1.1}};
-    const struct setting one_thread = {"processor",  processor_ns, "host.threads=1",
-                                       &plain_loops, "plain loop", 0};
+    const struct setting one_thread = {"processor",  bench_processor_ns, "host.threads=1",
+                                       &plain_loops, "plain loop",       0};
     (void)context;
     for (size_t i = 0; i < 2; i++)
         if (!measure_all(report, &one_thread, &sizes[i]))

@@ -24,15 +24,6 @@ enum { ROUNDS_MOST = 41, ROUNDS_LEAST = 11 };
 #define SIDE_NS 2e7
 #define CASE_NS 3e9
 
-/* Returns the processor time of all threads of the process. */
-static double
-processor_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
-}
-
 struct setting {
     const char *metric;
     double (*now)(void);
@@ -195,8 +186,8 @@ count_all_bytes(struct bench_report *report, bool quick)
 static bool
 run(ferry_context *context, struct bench_report *report, bool quick)
 {
-    const struct setting one_thread = {"processor", processor_ns, "host.threads=1",
-                                       JOB_PLAIN,   "plain C",    {2.5, 1.1}};
+    const struct setting one_thread = {"processor", bench_processor_ns, "host.threads=1",
+                                       JOB_PLAIN,   "plain C",          {2.5, 1.1}};
     (void)context;
     if (!count_all_bytes(report, quick) || !measure_all(report, &one_thread, quick))
         return false;
