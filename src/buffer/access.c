@@ -269,9 +269,19 @@ ferryi_access_open(struct ferryi_access *list, size_t count)
 
 /* -- closing ----------------------------------------------------------------------------------- */
 
-ferry_status
-ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
-                       ferryi_timeline *timeline)
+static void
+record_early(ferryi_timeline *timeline)
+{
+    if (ferryi_timeline_flush(timeline) != FERRY_OK)
+        ferryi_log(timeline->order->log, FERRY_LOG_DEBUG, "record an event early: %s",
+                   ferry_last_error());
+}
+
+/* Does what ferryi_access_note_use() does. If an event must be recorded at once (`eager` of struct
+ * ferryi_place_copy), records it, or sets `*early` so that the caller records it. */
+static ferry_status
+note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_timeline *timeline,
+         bool *early)
 {
     int place = claim->place;
     if (!timeline || place == FERRYI_PLACE_NONE || claim->access == FERRYI_ACCESS_DROP)
@@ -293,10 +303,18 @@ ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
     bool eager = copy->eager && on == timeline && !timeline->internal;
     copy->eager = copy->eager && !eager;
     ferryi_store_unlock(store);
-    if (eager && ferryi_timeline_flush(on) != FERRY_OK)
-        ferryi_log(&store->context->log, FERRY_LOG_DEBUG, "record an event early: %s",
-                   ferry_last_error());
+    if (eager && early)
+        *early = true;
+    else if (eager)
+        record_early(timeline);
     return status;
+}
+
+ferry_status
+ferryi_access_note_use(ferryi_store *store, const struct ferryi_claim *claim,
+                       ferryi_timeline *timeline)
+{
+    return note_use(store, claim, timeline, NULL);
 }
 
 /* Returns the change that closing a write makes to the valid map. `how` states whether the write is
@@ -320,8 +338,9 @@ other_sharers(const ferryi_store *store, int place)
     return ferryi_store_sharers(store, place) & known & ~FERRYI_PLACE_BIT(place);
 }
 
-ferry_status
-ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline)
+static ferry_status
+close_one(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline,
+          bool *early)
 {
     ferryi_store *store = access->store;
     ferry_status status = FERRY_OK;
@@ -335,7 +354,7 @@ ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_
         how = FERRYI_CLOSE_ABANDON;
 
     if (how != FERRYI_CLOSE_CANCEL)
-        status = ferryi_access_note_use(store, &claim, timeline);
+        status = note_use(store, &claim, timeline, early);
 
     /* Records that this write replaced the bytes of its range. If a kernel that was queued before
      * this write fails, these bytes are then not marked as lost. Nothing is recorded if a later
@@ -374,4 +393,23 @@ ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_
     if (last)
         ferryi_store_free(store);
     return status;
+}
+
+ferry_status
+ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *timeline)
+{
+    return close_one(access, how, timeline, NULL);
+}
+
+void
+ferryi_access_close_all(struct ferryi_access *list, size_t count, enum ferryi_close how,
+                        ferryi_timeline *timeline)
+{
+    bool early = false;
+    for (size_t i = 0; i < count; i++)
+        if (close_one(&list[i], how, timeline, &early) != FERRY_OK && how == FERRYI_CLOSE_COMMIT)
+            ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s", list[i].reason,
+                       ferry_last_error());
+    if (early)
+        record_early(timeline);
 }

@@ -287,8 +287,7 @@ ferry_buffer_unwrap(ferry_buffer **buffer, ferry_stream *stream)
         /* The timeline `on` is already ordered after all uses of the memory. So the sync points of
          * these uses are cleared, and releasing the memory does not wait for them. */
         struct ferryi_place_copy *copy = ferryi_store_copy(store, store->borrowed_place);
-        copy->written = 0;
-        copy->readers = 0;
+        copy->written = copy->reads = 0;
     }
     store->borrowed_place = FERRYI_PLACE_NONE;
     ferryi_store_unlock(store);

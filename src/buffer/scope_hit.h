@@ -168,13 +168,10 @@ ferryi_scope_close_read(struct ferryi_claim *claim)
     if (!timeline)
         return true;
     struct ferryi_place_copy *copy = claim->copy;
-    if (!ferryi_scope_notes_freely(claim) || !ferryi_timeline_is_noted(timeline))
+    const ferryi_sync_point point = ferryi_timeline_noted_point(timeline);
+    if (!point || !timeline->bit || !ferryi_scope_notes_freely(claim))
         return false;
-    if (!(copy->readers & timeline->bit)) {
-        if (!timeline->bit)
-            return false;
-        copy->readers |= timeline->bit;
-    }
+    ferryi_copy_add_read(copy, point);
     return true;
 }
 
@@ -207,11 +204,8 @@ ferryi_scope_close_write(ferryi_store *store, struct ferryi_claim *claim)
         return false;
     ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE, claim->begin,
                             claim->end);
-    if (timeline) {
-        copy->written = ferryi_timeline_sync_point(timeline);
-        if (copy->readers && ferryi_timelines_are_ordered(order, timeline, copy->readers))
-            copy->readers = 0;
-    }
+    if (timeline)
+        ferryi_store_set_written(store, copy, timeline, ferryi_timeline_sync_point(timeline));
     return true;
 }
 

@@ -246,8 +246,7 @@ ferryi_access_is_hit(ferryi_store *store, size_t begin, size_t end, uint8_t acce
     }
     if (copy->written && !ferryi_sync_point_is_ordered(order, timeline, copy->written))
         return false;
-    return access == FERRY_READ || copy->readers == 0 ||
-           ferryi_timelines_are_ordered(order, timeline, copy->readers);
+    return access == FERRY_READ || ferryi_copy_reads_are_ordered(order, timeline, copy);
 }
 
 /* Returns the index of a free entry in the table of claims (range locks). Returns the table's

@@ -144,7 +144,10 @@ struct ferryi_place_copy {
                            memory is borrowed */
     /* sync point of the replica's last write; 0 if no write is pending */
     ferryi_sync_point written;
-    uint64_t readers;   /* set of the timelines that have read the replica since its last write */
+    /* Reads since the replica's last write. If they were on one timeline, the sync point of the
+     * newest, times 2, plus FERRYI_ONE_READER; otherwise the set of the timelines, which is 0 if
+     * there is none. No timeline has the number 0. One word, so that idle buffers stay small. */
+    uint64_t reads;
     uint32_t pins;      /* number of pins, which are holds (ferry_buffer_hold()) and leases at this
                            place, even if the place uses the memory of a different place */
     uint16_t transfers; /* number of transfers of at least 1/8 of the replica, counted while the
@@ -155,8 +158,11 @@ struct ferryi_place_copy {
     bool zeroes : 1; /* whether its memory is set to zero when it is released */
     bool : 0;
     bool advised : 1; /* whether the driver may have advice about this managed memory (managed.c) */
-    bool eager : 1;   /* whether a thread had to wait for the replica's last use. If so, the next
-                         scope that is closed on this replica records an event */
+    /* Whether an access depended on the end of the replica's last use by a stream of the program.
+     * If so, the next use is followed by an event at once. The next such access then waits for that
+     * use alone, and not for work that was queued on the stream later. */
+    bool eager : 1;
+    bool reads_follow : 1; /* whether all reads since the last write are ordered after it */
 };
 
 struct ferryi_pending_calls;
@@ -593,28 +599,75 @@ ferryi_device *ferryi_store_managing_device(const ferry_context *context);
  * error message. */
 void ferryi_store_count_transfer(ferryi_store *store, size_t bytes);
 
-/* Uses of a replica that later work may have to wait for: the sync point of the last write, and the
- * timelines of the readers. */
+#define FERRYI_ONE_READER UINT64_C(1)
+
+/* Uses of a replica that later work may have to wait for: the sync point of the last write; that of
+ * the newest read if all reads were on one timeline, otherwise the set of the readers' timelines.
+ */
 struct ferryi_uses {
-    ferryi_sync_point written;
+    ferryi_sync_point written, read;
     uint64_t readers;
 };
+
+static inline struct ferryi_uses
+ferryi_copy_uses(const struct ferryi_place_copy *copy)
+{
+    const bool one = copy->reads & FERRYI_ONE_READER;
+    return (struct ferryi_uses){copy->written, one ? copy->reads >> 1 : 0, one ? 0 : copy->reads};
+}
 
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline struct ferryi_uses
 ferryi_store_uses(ferryi_store *store, int place)
 {
-    const struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    return (struct ferryi_uses){copy->written, copy->readers};
+    return ferryi_copy_uses(ferryi_store_copy(store, place));
+}
+
+/* Returns whether later work on `timeline` is ordered after all reads of the replica. */
+static inline bool
+ferryi_copy_reads_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
+                              const struct ferryi_place_copy *copy)
+{
+    const struct ferryi_uses uses = ferryi_copy_uses(copy);
+    return copy->reads == 0 ||
+           (uses.read ? ferryi_sync_point_is_ordered(order, timeline, uses.read)
+                      : ferryi_timelines_are_ordered(order, timeline, uses.readers));
+}
+
+/* Records a write of the replica. `timeline`, whose sync point is `point`, is ordered after the
+ * write before. A claim (range lock) that is open besides that of the writer may be that of a read
+ * of other bytes, which is not ordered after this write. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static inline void
+ferryi_store_set_written(ferryi_store *store, struct ferryi_place_copy *copy,
+                         const ferryi_timeline *timeline, ferryi_sync_point point)
+{
+    copy->written = point;
+    if (copy->reads && ferryi_copy_reads_are_ordered(&store->context->order, timeline, copy))
+        copy->reads = 0;
+    copy->reads_follow = copy->reads == 0 && store->claim_count <= 1;
+}
+
+/* Records a read of the replica. While all reads are on one timeline, the point of the newest is
+ * known, so that a write need not wait for later work of that stream. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static inline void
+ferryi_copy_add_read(struct ferryi_place_copy *copy, ferryi_sync_point point)
+{
+    const struct ferryi_uses uses = ferryi_copy_uses(copy);
+    const unsigned number = ferryi_sync_point_number(point),
+                   before = ferryi_sync_point_number(uses.read);
+    /* The greater point is the later one: another thread may have closed a later scope first. */
+    if (copy->reads == 0 || (uses.read && before == number))
+        copy->reads = (uses.read > point ? uses.read : point) << 1 | FERRYI_ONE_READER;
+    else
+        copy->reads =
+            uses.readers | (uses.read ? UINT64_C(1) << before : 0) | UINT64_C(1) << number;
 }
 
 /* Returns whether work on `timeline` runs after these uses. NULL means work of the host. */
 bool ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeline,
                              const struct ferryi_uses *uses);
-/* Returns whether one of the uses was on a stream of the program. If a thread waits for such a use,
- * the next scope on the replica records an event when it is closed. A later wait for that scope
- * then waits only for this event, and not for work that is queued after the scope. */
-bool ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses);
 /* Returns whether a use on a stream of the program may still be running, as far as Ferry knows
  * without asking the driver. */
 bool ferryi_uses_of_users_are_pending(const ferryi_order *order, const struct ferryi_uses *uses);

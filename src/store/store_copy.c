@@ -219,6 +219,20 @@ unadvise(ferry_context *context, const struct ferryi_place_copy *copy)
                    ferry_last_error());
 }
 
+/* Returns one sync point that covers all uses of the replica, or 0 if they are complete. */
+static ferryi_sync_point
+join_uses(ferryi_order *order, const struct ferryi_place_copy *copy)
+{
+    const struct ferryi_uses uses = ferryi_copy_uses(copy);
+    ferryi_sync_point last = copy->reads && copy->reads_follow ? 0 : uses.written;
+    uint64_t readers = uses.readers;
+    if (ferryi_sync_point_is_done(order, last))
+        last = uses.read;
+    else if (!ferryi_sync_point_is_done(order, uses.read))
+        readers |= UINT64_C(1) << ferryi_sync_point_number(uses.read);
+    return ferryi_sync_points_join(order, last, readers);
+}
+
 void
 ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
 {
@@ -230,8 +244,7 @@ ferryi_store_give_back(ferry_context *context, struct ferryi_place_copy *copy)
                                copy->block->bytes);
     if (copy->advised)
         unadvise(context, copy);
-    ferryi_sync_point point =
-        ferryi_sync_points_join(&context->order, copy->written, copy->readers);
+    ferryi_sync_point point = join_uses(&context->order, copy);
     if (copy->zeroes)
         ferryi_pool_give_zeroed(copy->block, point);
     else

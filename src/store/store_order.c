@@ -1,16 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/store/store.h"
 
-bool
-ferryi_uses_are_of_users(const ferryi_order *order, const struct ferryi_uses *uses)
+static bool
+is_pending_of_user(const ferryi_order *order, ferryi_sync_point point)
 {
-    uint64_t users = uses->readers;
-    if (uses->written)
-        users |= UINT64_C(1) << ferryi_sync_point_number(uses->written);
-    for (; users; users &= users - 1)
-        if (!order->timelines[__builtin_ctzll(users)]->internal)
-            return true;
-    return false;
+    return !ferryi_sync_point_is_done(order, point) &&
+           !order->timelines[ferryi_sync_point_number(point)]->internal;
 }
 
 bool
@@ -20,8 +15,23 @@ ferryi_uses_of_users_are_pending(const ferryi_order *order, const struct ferryi_
         if (!order->timelines[__builtin_ctzll(readers)]->internal &&
             !ferryi_timelines_are_ordered(order, NULL, readers & -readers))
             return true;
-    return uses->written && !ferryi_sync_point_is_done(order, uses->written) &&
-           !order->timelines[ferryi_sync_point_number(uses->written)]->internal;
+    return is_pending_of_user(order, uses->written) || is_pending_of_user(order, uses->read);
+}
+
+/* Returns whether the point is a use by a stream of the program, and `timeline` depends on the end
+ * of that use alone, which may be known already. It does not if it is the same stream or another
+ * one of the program that waited, or if the stream of the use was synchronized since. */
+static bool
+is_apart(const ferryi_order *order, const ferryi_timeline *timeline, ferryi_sync_point point)
+{
+    const ferryi_timeline *user = order->timelines[ferryi_sync_point_number(point)];
+    if (!point || user->internal ||
+        atomic_load_explicit(&user->synchronized, memory_order_relaxed) >
+            ferryi_sync_point_tick(point))
+        return false;
+    return !timeline || !ferryi_timeline_is_numbered(timeline) ||
+           (timeline->internal ? timeline->native != user->native
+                               : !ferryi_timeline_has_seen(timeline, point));
 }
 
 bool
@@ -29,7 +39,18 @@ ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeli
                         const struct ferryi_uses *uses)
 {
     return ferryi_sync_point_is_ordered(order, timeline, uses->written) &&
+           ferryi_sync_point_is_ordered(order, timeline, uses->read) &&
            ferryi_timelines_are_ordered(order, timeline, uses->readers);
+}
+
+/* The host need not wait for a reader on a lost device, which no longer reads. */
+static ferry_status
+forgive(ferry_status status, const ferryi_timeline *timeline, uint64_t reader, uint64_t *out_lost)
+{
+    if (status != FERRY_ERROR_DEVICE_LOST || timeline)
+        return status;
+    *out_lost |= reader;
+    return FERRY_OK;
 }
 
 ferry_status
@@ -37,14 +58,13 @@ ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline, const struct fe
                  uint64_t *out_lost)
 {
     ferry_status status = ferryi_sync_point_wait(order, timeline, uses->written);
+    if (status == FERRY_OK && uses->read)
+        status = forgive(ferryi_sync_point_wait(order, timeline, uses->read), timeline,
+                         UINT64_C(1) << ferryi_sync_point_number(uses->read), out_lost);
     for (uint64_t readers = uses->readers; readers && status == FERRY_OK; readers &= readers - 1) {
         uint64_t reader = readers & -readers;
-        status = ferryi_timelines_wait(order, timeline, reader);
-        /* A lost device no longer reads. */
-        if (status == FERRY_ERROR_DEVICE_LOST && !timeline) {
-            *out_lost |= reader;
-            status = FERRY_OK;
-        }
+        status =
+            forgive(ferryi_timelines_wait(order, timeline, reader), timeline, reader, out_lost);
     }
     return status;
 }
@@ -56,9 +76,12 @@ ferryi_store_forget_done(ferryi_store *store, int place, uint64_t lost)
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
     if (ferryi_sync_point_is_done(order, copy->written))
         copy->written = 0;
-    copy->readers &= ~lost;
-    if (ferryi_timelines_are_ordered(order, NULL, copy->readers))
-        copy->readers = 0;
+    const struct ferryi_uses uses = ferryi_copy_uses(copy);
+    if (!uses.read)
+        copy->reads &= ~lost;
+    if ((uses.read && lost >> ferryi_sync_point_number(uses.read) & 1) ||
+        ferryi_copy_reads_are_ordered(order, NULL, copy))
+        copy->reads = 0;
 }
 
 static struct ferryi_uses
@@ -77,14 +100,14 @@ ferryi_store_order_seen(ferryi_store *store, int place, ferryi_timeline *timelin
     ferryi_order *order = &store->context->order;
     struct ferryi_uses uses = seen ? *seen : see_uses(store, place);
     if (!writes)
-        uses.readers = 0;
-    if (ferryi_uses_are_ordered(order, timeline, &uses))
-        return FERRY_OK;
-    if (ferryi_uses_are_of_users(order, &uses)) {
+        uses.read = uses.readers = 0;
+    if (is_apart(order, timeline, uses.written) || is_apart(order, timeline, uses.read)) {
         ferryi_store_lock(store);
         ferryi_store_copy(store, place)->eager = true;
         ferryi_store_unlock(store);
     }
+    if (ferryi_uses_are_ordered(order, timeline, &uses))
+        return FERRY_OK;
     uint64_t lost = 0;
     ferry_status status = ferryi_uses_wait(order, timeline, &uses, &lost);
     if (status != FERRY_OK || timeline)
@@ -114,8 +137,7 @@ point_use(ferryi_timeline *timeline)
 void
 ferryi_store_add_reader(ferryi_store *store, int place, ferryi_timeline *timeline)
 {
-    point_use(timeline);
-    ferryi_store_copy(store, place)->readers |= UINT64_C(1) << timeline->number;
+    ferryi_copy_add_read(ferryi_store_copy(store, place), point_use(timeline));
 }
 
 void
@@ -135,9 +157,7 @@ ferryi_store_try_note_write(ferryi_store *store, int place, ferryi_timeline *tim
     *out_other = copy->written;
     if (!ferryi_sync_point_is_ordered(order, timeline, copy->written))
         return 0;
-    copy->written = point_use(timeline);
-    if (ferryi_timelines_are_ordered(order, timeline, copy->readers))
-        copy->readers = 0;
+    ferryi_store_set_written(store, copy, timeline, point_use(timeline));
     return copy->written;
 }
 

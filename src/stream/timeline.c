@@ -662,8 +662,10 @@ ferryi_timeline_synchronize(ferryi_timeline *timeline)
         .number = atomic_fetch_add_explicit(&timeline->tick, 1, memory_order_acq_rel) + 1};
     read_seen(timeline, all.seen);
     ferry_status status = ferryi_device_wait_stream(timeline->device, timeline->native);
-    if (status == FERRY_OK)
+    if (status == FERRY_OK) {
         note_seen(timeline->order->done, timeline, &all);
+        raise_to(&timeline->synchronized, all.number);
+    }
     return status;
 }
 

@@ -104,6 +104,9 @@ struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
     /* 1 + the value of `tick` when a use of memory was last noted; 0 if no use was noted yet */
     _Atomic uint64_t used;
+    /* number that ferryi_timeline_synchronize() gave to the stream's last synchronization, in the
+     * count of events */
+    _Atomic uint64_t synchronized;
     uint64_t bit;    /* the bit that represents the timeline in sets of timelines; 0 if the timeline
                         has no number */
     unsigned number; /* 0: the timeline has no number, so its uses are joined into a join
@@ -370,13 +373,15 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* Returns whether a use of memory was noted on the timeline since the timeline's last event. If so,
- * a further call of ferryi_timeline_sync_point() changes nothing. */
-static inline bool
-ferryi_timeline_is_noted(const ferryi_timeline *timeline)
+/* If a use of memory was noted on the timeline since the timeline's last event, returns the result
+ * of ferryi_timeline_sync_point(), which would change nothing. Otherwise returns 0. */
+static inline ferryi_sync_point
+ferryi_timeline_noted_point(const ferryi_timeline *timeline)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
-    return atomic_load_explicit(&timeline->used, memory_order_relaxed) > tick;
+    return atomic_load_explicit(&timeline->used, memory_order_relaxed) > tick
+               ? ferryi_sync_point_make(timeline->number, tick)
+               : 0;
 }
 
 /* Returns whether the work that the sync point represents is known to be complete. */

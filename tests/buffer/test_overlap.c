@@ -154,6 +154,93 @@ test_an_upload_does_not_wait_for_its_buffer(void **state)
     scene_close(&s);
 }
 
+/* A kernel that read the buffer has ended. An upload of a part of the bytes does not wait for a
+ * later kernel on the same stream. */
+static void
+test_an_upload_does_not_wait_for_later_work(void **state)
+{
+    struct scene s;
+    if (!scene_open(&s, *state))
+        skip();
+    ferry_buffer *x = make_counting(s.f, COUNT, 1), *y = make_counting(s.f, COUNT, 5),
+                 *z = make_ints(s.f, COUNT);
+    OK(launch_copy(&s.w, s.stream, s.target, 0, x, 0, COUNT));
+    expect_counting(s.f, s.target, 0, 0, COUNT, 1);
+    OK(ferry_buffer_sync_to(y, 0, FERRY_REST, 1, NULL));
+    close_gate(&s.dog);
+    OK(launch_copy(&s.w, s.stream, z, 0, y, 0, COUNT));
+    write_counting(s.f, x, 0, 0, COUNT - 1, 70);
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
+    touch(s.f, x, 1, FERRY_UPDATE, 0, FERRY_REST); /* so that the host reads what was uploaded */
+    expect_counting(s.f, x, 0, 0, COUNT - 1, 70);
+    open_gate(&s.dog);
+    expect_counting(s.f, z, 0, 0, COUNT, 5);
+    DESTROY_BUFFERS(&x, &y, &z);
+    scene_close(&s);
+}
+
+/* Waits until so many more kernels have ended, of which Ferry learns nothing. */
+static void
+wait_for_kernels(unsigned count)
+{
+    while (work_done() < count)
+        usleep(100);
+}
+
+/* The batches of a pipeline: the host reads the result of each while the kernel of the next one is
+ * blocked. */
+static void
+test_a_result_does_not_wait_for_later_work(void **state)
+{
+    struct scene s;
+    if (!scene_open(&s, *state))
+        skip();
+    ferry_buffer *x = make_counting(s.f, COUNT, 1),
+                 *results[2] = {make_ints(s.f, COUNT), make_ints(s.f, COUNT)};
+    for (unsigned batch = 0; batch < 10; batch++) {
+        const unsigned before = work_done();
+        close_gate(&s.dog);
+        OK(launch_copy(&s.w, s.stream, results[batch % 2], 0, x, 0, COUNT));
+        /* In the first batches, Ferry learns that the host reads the results. */
+        if (batch >= 4)
+            expect_counting(s.f, results[(batch + 1) % 2], 0, 0, COUNT, 1);
+        open_gate(&s.dog);
+        wait_for_kernels(before + 1);
+        if (batch > 0 && batch < 4)
+            expect_counting(s.f, results[(batch + 1) % 2], 0, 0, COUNT, 1);
+    }
+    DESTROY_BUFFERS(&x, &results[0], &results[1]);
+    scene_close(&s);
+}
+
+/* The memory of the buffers of earlier batches, whose kernels have ended, is used for the next one
+ * while a kernel that uses a newer buffer is blocked. The pool may not grow. */
+static void
+test_an_upload_takes_memory_that_is_ready(void **state)
+{
+    const size_t bytes = (size_t)1 << 22;
+    struct scene s;
+    ferry_pool *pool;
+    if (!scene_open(&s, *state))
+        skip();
+    OK(ferry_context_pool(s.f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_configure(pool, &(ferry_pool_options){.limit_bytes = 3 * bytes + bytes / 8}));
+    for (unsigned batch = 0; batch < 10; batch++) {
+        const unsigned before = work_done();
+        ferry_buffer *x = make_read(&s, COUNT);
+        ferry_buffer_destroy(&x);
+        wait_for_kernels(before + 1);
+        close_gate(&s.dog);
+        x = make_read(&s, COUNT);
+        ferry_buffer_destroy(&x);
+        upload_new(s.f, COUNT, 7);
+        open_gate(&s.dog);
+        wait_for_kernels(before + 2);
+        expect_counting(s.f, s.target, 0, 0, COUNT, 1);
+    }
+    scene_close(&s);
+}
+
 /* If the upload brings a part of the bytes only, or the device has newer ones, the memory stays. */
 static void
 test_memory_that_is_needed_stays(void **state)
@@ -245,6 +332,9 @@ main(void)
         TEST(test_an_upload_does_not_wait_for_memory),
         TEST(test_an_upload_does_not_wait_behind_another),
         TEST(test_an_upload_does_not_wait_for_its_buffer),
+        TEST(test_an_upload_does_not_wait_for_later_work),
+        TEST(test_a_result_does_not_wait_for_later_work),
+        TEST(test_an_upload_takes_memory_that_is_ready),
         TEST(test_memory_that_is_needed_stays),
         TEST(test_the_last_memory_of_a_limit_stays),
         TEST(test_the_pool_does_not_grow_without_end),
