@@ -126,30 +126,45 @@ read_output(const struct world *world, unsigned batch)
     return right;
 }
 
+/* Uploads, runs a kernel that does not wait, and downloads. Adds the times of both copies. */
+static bool
+run_copies(const struct world *world, ferry_float_buffer x, unsigned batch, double *up,
+           double *down)
+{
+    if (!write_input(x, (float)batch))
+        return false;
+    double begun = bench_now_ns();
+    if (ferry_float_sync_to(x, 1, NULL) != FERRY_OK)
+        return bench_failed("uploading");
+    *up += bench_now_ns() - begun;
+    if (!launch(world, x, world->outputs[batch % 2], 0) ||
+        ferry_stream_synchronize(world->stream) != FERRY_OK)
+        return bench_failed("running the kernel");
+    begun = bench_now_ns();
+    if (!read_output(world, batch))
+        return false;
+    *down += bench_now_ns() - begun;
+    return true;
+}
+
 /* Runs each stage alone for all batches, and stores the times for one batch. */
 static bool
-run_stages(const struct world *world, ferry_float_buffer x, double *out_up, double *out_kernel,
-           double *out_down)
+run_stages(const struct world *world, const struct inputs *inputs, ferry_float_buffer *xs,
+           double *out_up, double *out_kernel, double *out_down)
 {
     *out_up = *out_down = 0;
     for (unsigned batch = 0; batch < BATCHES; batch++) {
-        if (!write_input(x, (float)batch))
+        ferry_float_buffer fresh = {0},
+                           *x = inputs->buffers ? &xs[batch % inputs->buffers] : &fresh;
+        bool ok = (inputs->buffers || create_input(world, inputs, x)) &&
+                  run_copies(world, *x, batch, out_up, out_down);
+        ferry_float_destroy(&fresh);
+        if (!ok)
             return false;
-        double begun = bench_now_ns();
-        if (ferry_float_sync_to(x, 1, NULL) != FERRY_OK)
-            return bench_failed("uploading");
-        *out_up += bench_now_ns() - begun;
-        if (!launch(world, x, world->outputs[batch % 2], 0) ||
-            ferry_stream_synchronize(world->stream) != FERRY_OK)
-            return bench_failed("running the kernel");
-        begun = bench_now_ns();
-        if (!read_output(world, batch))
-            return false;
-        *out_down += bench_now_ns() - begun;
     }
     double begun = bench_now_ns();
     for (unsigned batch = 0; batch < BATCHES; batch++)
-        if (!launch(world, x, world->outputs[0], world->wait_ms))
+        if (!launch(world, xs[0], world->outputs[0], world->wait_ms))
             return false;
     if (ferry_stream_synchronize(world->stream) != FERRY_OK)
         return bench_failed("running the kernel");
@@ -220,15 +235,16 @@ measure(struct bench_report *report, struct world *world, const struct inputs *i
 {
     double loop[ROUNDS_LIMIT], longest[ROUNDS_LIMIT], up, kernel, down;
     ferry_float_buffer xs[2] = {{0}};
-    bool ok = create_input(world, inputs, &xs[0]) && create_input(world, inputs, &xs[1]);
+    bool ok = create_input(world, inputs, &xs[0]) && create_input(world, inputs, &xs[1]) &&
+              write_input(xs[0], 0);
     world->wait_ms = 0;
-    ok = ok && run_stages(world, xs[0], &up, &kernel, &down) &&
-         run_stages(world, xs[0], &up, &kernel, &down);
+    ok = ok && run_stages(world, inputs, xs, &up, &kernel, &down) &&
+         run_stages(world, inputs, xs, &up, &kernel, &down);
     world->wait_ms = ok ? (float)(1.25 * (up + down) / 1e6) : 0;
     /* Round 0 only warms up: round 1 overwrites its results. */
     for (size_t round = 0; ok && round <= rounds; round++) {
         size_t index = round == 0 ? 0 : round - 1;
-        ok = run_stages(world, xs[0], &up, &kernel, &down) &&
+        ok = run_stages(world, inputs, xs, &up, &kernel, &down) &&
              run_loop(world, inputs, xs, &loop[index]);
         longest[index] = longest_of(up, kernel, down);
     }

@@ -159,6 +159,7 @@ ferryi_scope_notes_freely(const struct ferryi_claim *claim)
  * memory since the last event on the timeline. Returns false for all other scopes, and if the
  * record needs a driver call. After a success, the caller removes the claim. Called under the
  * buffer's lock. */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_close_read(struct ferryi_claim *claim)
 {
@@ -179,6 +180,7 @@ ferryi_scope_close_read(struct ferryi_claim *claim)
  * function notes such a use first, because ferryi_scope_close_read() alone refuses to close the
  * scope. `claim` is the claim (range lock) of a READ. Returns false if the close needs a driver
  * call. */
+FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE bool
 ferryi_scope_close_first_read(struct ferryi_claim *claim)
 {

@@ -72,14 +72,8 @@ join_all(ferryi_order *order, ferryi_sync_point point, uint64_t set, ferryi_sync
         status = ferryi_sync_point_wait(order, join, point);
     if (status == FERRY_OK)
         status = ferryi_timelines_wait(order, join, set);
-    if (status == FERRY_OK) {
+    if (status == FERRY_OK)
         *out = ferryi_timeline_sync_point(join);
-        /* Without an event now, whoever waits for these uses would also wait for those that are
-         * joined later. */
-        if (ferryi_timeline_flush(join) != FERRY_OK)
-            ferryi_log(order->log, FERRY_LOG_DEBUG, "record an event early: %s",
-                       ferry_last_error());
-    }
     return status;
 }
 
