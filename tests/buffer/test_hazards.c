@@ -336,6 +336,17 @@ test_a_scope_records_an_event_after_a_wait(void **state)
         assert_int_equal(device_calls(f) > calls, waited);
         touch(f, x, 0, FERRY_READ, 0, COUNT);
     }
+    /* The program has synchronized the stream, so it does not let work run on. */
+    for (int i = 0; i < 2; i++) {
+        ferry_scope scope;
+        open_on(x, a, FERRY_UPDATE, 0, COUNT, &scope);
+        uint64_t calls = device_calls(f);
+        OK(ferry_scope_close(&scope));
+        if (i > 0)
+            assert_int_equal(device_calls(f), calls);
+        OK(ferry_stream_synchronize(a));
+        touch(f, x, 0, FERRY_READ, 0, COUNT);
+    }
     ferry_buffer_destroy(&x);
     ferry_stream_destroy(&a);
 }

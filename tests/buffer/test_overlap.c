@@ -241,6 +241,39 @@ test_an_upload_takes_memory_that_is_ready(void **state)
     scene_close(&s);
 }
 
+/* A read of one half of a buffer began before a write of the other half, which still runs when the
+ * read has ended. The memory of the destroyed buffer then waits for the write, too. */
+static void
+test_memory_waits_for_a_write_beside_a_read(void **state)
+{
+    const size_t bytes = (size_t)1 << 22, half = COUNT / 2;
+    struct scene s;
+    ferry_pool *pool;
+    ferry_scope scope;
+    void *memory;
+    if (!scene_open(&s, *state))
+        skip();
+    OK(ferry_context_pool(s.f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_configure(pool, &(ferry_pool_options){.limit_bytes = bytes + bytes / 8}));
+    ferry_stream *other = make_stream(s.f, 1);
+    ferry_buffer *x = make_counting(s.f, COUNT, 1);
+    OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
+    OK(ferry_buffer_open_device(x, INT, FERRY_READ, 0, half, other, &scope, &memory));
+    work_delay(50 * 1000);
+    const unsigned before = work_done();
+    OK(launch_fill(&s.w, s.stream, x, half, COUNT - half, -1));
+    OK(ferry_scope_close(&scope));
+    ferry_buffer_destroy(&x);
+    ferry_buffer *y = make_counting(s.f, COUNT, 7);
+    OK(ferry_buffer_sync_to(y, 0, FERRY_REST, 1, NULL));
+    wait_for_kernels(before + 1);
+    work_delay(0);
+    expect_counting(s.f, y, 1, 0, COUNT, 7);
+    ferry_buffer_destroy(&y);
+    ferry_stream_destroy(&other);
+    scene_close(&s);
+}
+
 /* If the upload brings a part of the bytes only, or the device has newer ones, the memory stays. */
 static void
 test_memory_that_is_needed_stays(void **state)
@@ -335,6 +368,7 @@ main(void)
         TEST(test_an_upload_does_not_wait_for_later_work),
         TEST(test_a_result_does_not_wait_for_later_work),
         TEST(test_an_upload_takes_memory_that_is_ready),
+        TEST(test_memory_waits_for_a_write_beside_a_read),
         TEST(test_memory_that_is_needed_stays),
         TEST(test_the_last_memory_of_a_limit_stays),
         TEST(test_the_pool_does_not_grow_without_end),
