@@ -229,7 +229,7 @@ test_an_upload_takes_memory_that_is_ready(void **state)
         const unsigned before = work_done();
         ferry_buffer *x[2];
         for (int i = 0; i < 2; i++) {
-            if (i > 0)
+            if (i > 0 && batch > 0)
                 close_gate(&s.dog);
             x[i] = make_pinned(&s, COUNT); /* so that the upload is asynchronous */
             OK(launch_copy(&s.w, s.stream, s.target, 0, x[i], 0, COUNT));
@@ -238,7 +238,9 @@ test_an_upload_takes_memory_that_is_ready(void **state)
         }
         DESTROY_BUFFERS(&x[0], &x[1]);
         upload_new(s.f, COUNT, 7);
-        open_gate(&s.dog);
+        /* In the first batch, Ferry learns that the host reads the results. */
+        if (batch > 0)
+            open_gate(&s.dog);
         wait_for_kernels(before + 2);
         expect_counting(s.f, s.target, 0, 0, COUNT, 1);
     }
