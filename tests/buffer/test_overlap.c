@@ -179,7 +179,7 @@ test_an_upload_does_not_wait_for_later_work(void **state)
     scene_close(&s);
 }
 
-/* Waits until so many more kernels have ended, of which Ferry learns nothing. */
+/* Waits until `count` kernels in all have ended. Ferry does not learn of it. */
 static void
 wait_for_kernels(unsigned count)
 {
