@@ -654,12 +654,15 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
 ferryi_copy_add_read(struct ferryi_place_copy *copy, ferryi_sync_point point)
 {
+    const uint64_t one = point << 1 | FERRYI_ONE_READER;
+    if (copy->reads == one)
+        return;
     const struct ferryi_uses uses = ferryi_copy_uses(copy);
     const unsigned number = ferryi_sync_point_number(point),
                    before = ferryi_sync_point_number(uses.read);
     /* The greater point is the later one: another thread may have closed a later scope first. */
     if (copy->reads == 0 || (uses.read && before == number))
-        copy->reads = (uses.read > point ? uses.read : point) << 1 | FERRYI_ONE_READER;
+        copy->reads = copy->reads > one ? copy->reads : one;
     else
         copy->reads =
             uses.readers | (uses.read ? UINT64_C(1) << before : 0) | UINT64_C(1) << number;
