@@ -59,6 +59,8 @@ enum {
     FERRYI_DEVICE_PINNED_APART = 1u << 23,
     /* host_call calls the host function on the calling thread, and returns after it */
     FERRYI_DEVICE_CALLS_HERE = 1u << 24,
+    /* the device has memory_is_pinned */
+    FERRYI_DEVICE_FINDS_PINNED = 1u << 25,
 };
 
 struct ferryi_device_properties {
@@ -146,6 +148,10 @@ struct ferryi_device_ops {
     /* Returns who may access memory that the program allocated: a set of enum ferryi_memory_user.
      * Fails with UNSUPPORTED if the driver does not report it. */
     ferry_status (*memory_users)(ferryi_device *device, const void *memory, unsigned *out);
+    /* Returns whether `bytes` bytes of host memory lie in one range that is page-locked for the
+     * device, no matter who page-locked it. */
+    ferry_status (*memory_is_pinned)(ferryi_device *device, const void *memory, size_t bytes,
+                                     bool *out);
     /* host_register page-locks host memory that is not registered yet, and fails with
      * FERRY_ERROR_CONFLICT if a part of it is. host_unregister undoes the registration. The caller
      * still owns the memory. If the process cannot write the memory, the device can only read it.
@@ -282,7 +288,7 @@ struct ferryi_device_ops {
     X(event_elapsed) X(copy) X(copy_2d) X(copy_batch) X(fill) \
     X(prefetch) X(advise)
 #define FERRYI_DEVICE_SLOTS(X) \
-    FERRYI_EMULATED_SLOTS(X) X(stream_check) X(stream_id) \
+    FERRYI_EMULATED_SLOTS(X) X(memory_is_pinned) X(stream_check) X(stream_id) \
     X(event_create_in) X(event_record_in) \
     X(code_load) X(code_build) X(code_unload) X(code_function) X(code_parameters) X(launch)
 /* clang-format on */

@@ -356,8 +356,8 @@ copy_staged(struct ferryi_batch *batch)
     return ferryi_staged_copy(run, &how, batch->pieces->target, batch->pieces->source);
 }
 
-/* Copies pageable memory directly, without the staging ring. If the device returns UNSUPPORTED,
- * copies the bytes that have not arrived through the staging ring. */
+/* Copies memory that Ferry has not page-locked directly, without the staging ring. If the device
+ * returns UNSUPPORTED, copies the bytes that have not arrived through the staging ring. */
 static ferry_status
 copy_unstaged(struct ferryi_batch *batch)
 {
@@ -384,13 +384,37 @@ takes_pageable(const struct ferryi_batch *batch)
            (batch->count == 1 || takes_registered(device));
 }
 
+/* Returns whether a library other than Ferry, or the program, has page-locked the host memory of
+ * all pieces in one range. Nothing prevents the owner from freeing such memory after the transfer,
+ * so the caller must wait for the copies. The driver is not asked for short transfers, because the
+ * question costs as much as it would save. */
+static bool
+is_locked_by_others(const struct ferryi_batch *batch)
+{
+    const struct ferryi_run *run = batch->run;
+    ferryi_device *device = run->timeline->device;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    if (run->bytes <= FERRYI_STAGED_MOST || !(batch->count == 1 || takes_registered(device)))
+        return false;
+    for (size_t i = 0; i < batch->count; i++) {
+        const struct ferryi_piece *piece = &batch->pieces[i];
+        uintptr_t host =
+            (uintptr_t)(run->direction == FERRY_DIRECTION_UPLOAD ? piece->source : piece->target);
+        begin = host < begin ? host : begin;
+        end = host + piece->bytes > end ? host + piece->bytes : end;
+    }
+    return ferryi_pins_are_foreign(&run->engine->pins, device, (void *)begin, end - begin);
+}
+
+/* Copies memory that the program has not declared as pinned. */
 static ferry_status
 copy_pageable(struct ferryi_batch *batch)
 {
     struct holds holds;
     if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
-    return takes_pageable(batch) ? copy_unstaged(batch) : copy_staged(batch);
+    return takes_pageable(batch) || is_locked_by_others(batch) ? copy_unstaged(batch)
+                                                               : copy_staged(batch);
 }
 
 /* -- without a batch --------------------------------------------------------------------------- */

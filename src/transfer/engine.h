@@ -21,10 +21,11 @@
  * the transfer and the processor family. The calling thread makes copies from host to host.
  *
  * Memory that was page-locked after its allocation (pins.h) is accessed directly as well. But a
- * transfer of such memory returns only when no device uses the memory any more. Long pieces of
- * pageable memory are treated in the same way if the device's copy engine walks the host's page
- * tables (FERRYI_DEVICE_TAKES_PAGEABLE). If such a device refuses a piece, the piece is staged. No
- * other pageable memory is passed to an asynchronous driver call.
+ * transfer of such memory returns only when no device uses the memory any more. The same holds for
+ * transfers of more than 64 KiB of memory that another library has page-locked, if the driver tells
+ * so. Long pieces of pageable memory are treated in the same way if the device's copy engine walks
+ * the host's page tables (FERRYI_DEVICE_TAKES_PAGEABLE). If such a device refuses a piece, the
+ * piece is staged. No other pageable memory is passed to an asynchronous driver call.
  *
  * Every transfer is counted by direction and path, and reported to the trace callback. No lock is
  * held during a copy, a wait or a callback. A transfer owns its chunks in flight, and several

@@ -5,6 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Number of ranges in the lists of all contexts, and number of ranges that were ever inserted. A
+ * range is counted before it is registered, and until it is unregistered. */
+static _Atomic size_t ranges_now;
+static _Atomic uint64_t ranges_ever;
+
 void
 ferryi_pins_init(struct ferryi_pins *pins, ferryi_device *device, size_t limit_bytes,
                  size_t piece_bytes, const struct ferryi_log *log)
@@ -127,6 +132,8 @@ insert(struct ferryi_pins *pins, struct ferryi_pin *pin)
     memmove(&pins->items[index + 1], &pins->items[index],
             (count - index) * sizeof(struct ferryi_pin *));
     pins->items[index] = pin;
+    atomic_fetch_add(&ranges_now, 1);
+    atomic_fetch_add(&ranges_ever, 1);
     atomic_store_explicit(&pins->count, count + 1, memory_order_relaxed);
     pins->own_bytes += pin->own ? pin->bytes : 0;
     return FERRY_OK;
@@ -140,6 +147,7 @@ take_out(struct ferryi_pins *pins, struct ferryi_pin *pin)
     memmove(&pins->items[index], &pins->items[index + 1],
             (count - index) * sizeof(struct ferryi_pin *));
     atomic_store_explicit(&pins->count, count, memory_order_relaxed);
+    atomic_fetch_sub(&ranges_now, 1);
     pins->own_bytes -= pin->own ? pin->bytes : 0;
     ferryi_cond_broadcast(&pins->changed);
     free(pin);
@@ -375,6 +383,52 @@ ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes)
     if (pin)
         ferryi_pins_release(pins, pin);
     return pin != NULL;
+}
+
+/* -- ranges of others -------------------------------------------------------------------------- */
+
+/*
+ * Returns whether Ferry may have registered a part of the memory. Ferry may unregister such memory
+ * during a copy that does not hold it. Only the ranges of this context are looked up: if another
+ * context has ranges, the function returns true.
+ */
+static bool
+may_be_own(struct ferryi_pins *pins, const char *pointer, size_t bytes)
+{
+    ferryi_mutex_lock(&pins->mutex);
+    size_t index = upper_bound(pins, pointer + bytes - 1);
+    const struct ferryi_pin *pin = index > 0 ? pins->items[index - 1] : NULL;
+    bool own =
+        (pin && pin->start + pin->bytes > pointer) || atomic_load(&ranges_now) != count_of(pins);
+    ferryi_mutex_unlock(&pins->mutex);
+    return own;
+}
+
+bool
+ferryi_pins_are_foreign(struct ferryi_pins *pins, ferryi_device *device, const void *pointer,
+                        size_t bytes)
+{
+    if (!(device->capabilities & FERRYI_DEVICE_FINDS_PINNED))
+        return false;
+    const uintptr_t address = (uintptr_t)pointer;
+    _Atomic uintptr_t *slot =
+        &pins->pageable[(address ^ address / ferryi_page_bytes()) % FERRYI_PIN_PAGEABLE];
+    unsigned questions = atomic_fetch_add_explicit(&pins->questions, 1, memory_order_relaxed);
+    if (atomic_load_explicit(slot, memory_order_relaxed) == address &&
+        questions % FERRYI_PIN_ASK_AGAIN != FERRYI_PIN_ASK_AGAIN - 1)
+        return false;
+    const uint64_t before = atomic_load(&ranges_ever);
+    if (may_be_own(pins, pointer, bytes))
+        return false;
+    bool pinned = false;
+    struct ferryi_kept_error error;
+    ferryi_last_error_keep(&error);
+    if (FERRYI_CALL(device, memory_is_pinned, pointer, bytes, &pinned) != FERRY_OK)
+        ferryi_last_error_restore(&error);
+    if (!pinned)
+        atomic_store_explicit(slot, address, memory_order_relaxed);
+    /* If Ferry has registered memory in the meantime, it may be this memory. */
+    return pinned && atomic_load(&ranges_ever) == before;
 }
 
 void

@@ -19,12 +19,22 @@
  * A mutex guards the list of ranges, which is sorted by address. No driver call is made while the
  * mutex is locked. A range that is being registered or unregistered is in the list, but no transfer
  * can hold it.
+ *
+ * Other libraries, and the program itself, also page-lock memory. The driver knows of such memory,
+ * and is asked. The answer that memory is pageable is remembered for a while: if it is out of date,
+ * a transfer is only slower. The answer that memory is page-locked is not remembered, because the
+ * memory may be freed, and its address used again, at any time between two transfers.
  */
 
 #include "src/base/base.h"
 #include "src/device/device.h"
 
 #define FERRYI_PIN_PIECE_BYTES ((size_t)256 << 20)
+
+/* Number of addresses of pageable memory that are remembered, and number of questions after which
+ * the driver is asked again even for such an address, because its memory may have changed. */
+#define FERRYI_PIN_PAGEABLE  64
+#define FERRYI_PIN_ASK_AGAIN 64
 
 FERRYI_MUTEX_CLASS(ferryi_pins_mutex);
 
@@ -53,6 +63,10 @@ struct ferryi_pins {
                                          bytes in the pinned pool; the sum is limited */
     };
     _Atomic size_t count; /* number of items; changed only under the mutex */
+    /* addresses of memory that was not page-locked by others when the driver was asked, and number
+     * of questions so far */
+    _Atomic uintptr_t pageable[FERRYI_PIN_PAGEABLE];
+    _Atomic unsigned questions;
     /* number of Ferry's ranges that were page-locked since the last reset of the statistics */
     _Atomic uint64_t turned;
 };
@@ -85,6 +99,12 @@ void ferryi_pins_remove_own(struct ferryi_pins *pins, void *memory, size_t bytes
 struct ferryi_pin *ferryi_pins_hold(struct ferryi_pins *pins, const void *pointer, size_t bytes);
 void ferryi_pins_release(struct ferryi_pins *pins, struct ferryi_pin *pin);
 bool ferryi_pins_holds(struct ferryi_pins *pins, const void *pointer, size_t bytes);
+/* Returns whether all `bytes` bytes at `pointer` lie in one range of host memory that is
+ * page-locked for the device, and that Ferry has not registered. The range stays page-locked until
+ * its owner frees or unregisters it. If the driver fails, returns false and sets no error message.
+ */
+bool ferryi_pins_are_foreign(struct ferryi_pins *pins, ferryi_device *device, const void *pointer,
+                             size_t bytes);
 /* A memory range is registered in separate pieces. Returns the number of bytes from `pointer` to
  * the end of the piece that contains `pointer`. */
 size_t ferryi_pin_rest(const struct ferryi_pins *pins, const struct ferryi_pin *pin,

@@ -235,9 +235,17 @@ cuPointerGetAttribute(void *out_value, ferryi_gpu_pointer_attribute attribute,
     const struct fake_block *block = fake_block_of((void *)(uintptr_t)memory, 0);
     bool of_device = block && block->kind == FAKE_DEVICE;
     bool host_pointer = attribute == FERRYI_GPU_POINTER_ATTRIBUTE_HOST_POINTER;
+    bool start = attribute == FERRYI_GPU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+         size = attribute == FERRYI_GPU_POINTER_ATTRIBUTE_RANGE_SIZE;
     if (!block || (of_device && host_pointer) ||
-        (!host_pointer && attribute != FERRYI_GPU_POINTER_ATTRIBUTE_MEMORY_TYPE))
+        (!host_pointer && !start && !size && attribute != FERRYI_GPU_POINTER_ATTRIBUTE_MEMORY_TYPE))
         return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    if (start)
+        *(ferryi_gpu_pointer *)out_value = (uintptr_t)block->memory;
+    if (size)
+        *(size_t *)out_value = block->bytes;
+    if (start || size)
+        return fake_end(FERRYI_GPU_SUCCESS);
     if (host_pointer)
         *(void **)out_value = (void *)(uintptr_t)memory;
     else

@@ -301,6 +301,7 @@ use_order(ferryi_device *device, struct surroundings before)
     SLOT(stream_check, (void *)2, &scope);
     SLOT(stream_id, (void *)2, &id);
     SLOT(memory_users, &answer, &users);
+    SLOT(memory_is_pinned, &answer, sizeof(answer), &answer);
     SLOT(event_destroy, event);
     double seconds;
     SLOT(event_create, true, &event);

@@ -159,6 +159,7 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(event_create_in, NULL, false, NULL);
     LACKS(event_record_in, NULL, NULL, NULL);
     LACKS(memory_users, NULL, NULL);
+    LACKS(memory_is_pinned, NULL, 0, NULL);
     LACKS(stream_wait, NULL, NULL);
     LACKS(host_call, NULL, NULL, NULL);
     LACKS(event_create, false, NULL);

@@ -69,6 +69,7 @@ const struct ferryi_gpu_vendor ferryi_cuda_vendor = {
     .legacy_stream = FERRYI_CU_STREAM_LEGACY,
     .per_thread_stream = FERRYI_CU_STREAM_PER_THREAD,
     .takes_load_options = true,
+    .tells_ranges = true,
     .loaded = &loaded,
     .load_once = load_once,
     .describe = describe,

@@ -370,6 +370,8 @@ read_capabilities(const struct ferryi_gpu_device *gpu)
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_GPU_CAPTURE)
         can |= FERRY_CAN_CAPTURE;
+    if (gpu->driver->vendor->tells_ranges)
+        can |= FERRYI_DEVICE_FINDS_PINNED;
     /* Peer access is checked with all devices of the machine, because it is not yet known which of
      * them the context will open. */
     if (has_peer(gpu))

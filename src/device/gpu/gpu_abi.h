@@ -152,6 +152,8 @@ struct ferryi_gpu_copy_3d_peer {
 #define FERRYI_GPU_CONSTANTS(X, Y)                        \
     X(Y, POINTER_ATTRIBUTE_MEMORY_TYPE, 2)                \
     X(Y, POINTER_ATTRIBUTE_HOST_POINTER, 4)               \
+    X(Y, POINTER_ATTRIBUTE_RANGE_START_ADDR, 11)          \
+    X(Y, POINTER_ATTRIBUTE_RANGE_SIZE, 12)                \
     X(Y, FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, 1)             \
     X(Y, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8) \
     X(Y, JIT_ERROR_LOG_BUFFER, 5)                         \

@@ -71,6 +71,8 @@ struct ferryi_gpu_vendor {
     bool copies_between_numbers;    /* whether copies between devices take numbers of devices in
                                        place of contexts */
     bool takes_load_options;        /* whether module_load returns a log */
+    bool tells_ranges;              /* whether pointer_attribute returns the range of page-locked
+                                       memory that contains a pointer */
     uint64_t threads_max;           /* most threads of a launch in one dimension; 0: no limit but
                                        that of the blocks */
 

@@ -108,6 +108,39 @@ ferryi_gpu_memory_users(ferryi_device *device, const void *memory, unsigned *out
     return FERRY_OK;
 }
 
+/* The driver fails with INVALID_VALUE for memory that it does not know, and on old drivers for the
+ * attributes of ranges. */
+ferry_status
+ferryi_gpu_memory_is_pinned(ferryi_device *device, const void *memory, size_t bytes, bool *out)
+{
+    struct ferryi_gpu_device *gpu = ferryi_gpu_of(device);
+    const struct ferryi_gpu_driver *driver = gpu->driver;
+    const ferryi_gpu_pointer address = ferryi_gpu_address(memory);
+    struct ferryi_gpu_entry entry;
+    ferryi_gpu_memory_type type = FERRYI_GPU_MEMORYTYPE_DEVICE;
+    ferryi_gpu_pointer start = 0;
+    size_t size = 0;
+    ferry_status st = ferryi_gpu_enter(gpu, FERRYI_GPU_ASIDE, &entry);
+    if (st == FERRY_OK) {
+        ferryi_gpu_result result =
+            driver->pointer_attribute(&type, FERRYI_GPU_POINTER_ATTRIBUTE_MEMORY_TYPE, address);
+        bool of_host = result == FERRYI_GPU_SUCCESS && type == FERRYI_GPU_MEMORYTYPE_HOST;
+        if (of_host)
+            result = driver->pointer_attribute(
+                &start, FERRYI_GPU_POINTER_ATTRIBUTE_RANGE_START_ADDR, address);
+        if (of_host && result == FERRYI_GPU_SUCCESS)
+            result =
+                driver->pointer_attribute(&size, FERRYI_GPU_POINTER_ATTRIBUTE_RANGE_SIZE, address);
+        if (result != FERRYI_GPU_ERROR_INVALID_VALUE)
+            st = FERRYI_GPU_CHECK(gpu, pointer_attribute, result);
+        ferryi_gpu_leave(gpu, &entry);
+    }
+    if (st != FERRY_OK)
+        return ferryi_fail_in(st, "query whether memory is page-locked on %s", gpu->name);
+    *out = address >= start && address - start <= size && bytes <= size - (address - start);
+    return FERRY_OK;
+}
+
 /* Returns whether a registration of host memory may have failed because the process cannot write
  * this memory. The driver accepts read-only memory only with the flag READ_ONLY. */
 static bool
