@@ -297,6 +297,11 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_reset_stats(ferry_context *
  * Copies from and to this memory, and buffers that wrap it, then do not use the staging ring. The
  * program owns the memory, and must unregister it before freeing it. It does not count against
  * pinned_bytes_limit.
+ *
+ * Memory that another library has page-locked for CUDA needs no registration, which fails with
+ * FERRY_ERROR_CONFLICT: the driver knows it, and copies of more than 64 KiB of it do not use the
+ * staging ring. Its owner may free it when the copies are complete. Such memory is staged while
+ * another context of the process has registered memory.
  * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also if `bytes` is 0); FERRY_ERROR_UNSUPPORTED
  *         (no device of the context page-locks memory); FERRY_ERROR_CONFLICT (a part of the memory
  *         is already registered); FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_DEVICE;

@@ -149,6 +149,44 @@ test_memory_has_users(void **state)
     give(suite_device(), FERRY_MEMORY_DEVICE, memory);
 }
 
+/* A device that finds page-locked memory finds what it allocated or registered, up to its end. */
+static void
+test_pinned_memory_is_known(void **state)
+{
+    (void)state;
+    bool known = false;
+    if (!suite_can(FERRYI_DEVICE_FINDS_PINNED)) {
+        assert_int_equal(FERRYI_CALL(suite_device(), memory_is_pinned, &known, 1, &known),
+                         FERRY_ERROR_UNSUPPORTED);
+        return;
+    }
+    char *pinned = take(suite_device(), FERRY_MEMORY_PINNED, MEBIBYTE),
+         *pageable = aligned_alloc(4096, MEBIBYTE);
+    void *memory = take(suite_device(), FERRY_MEMORY_DEVICE, MEBIBYTE);
+    assert_non_null(pageable);
+    OK(suite_device(), memory_is_pinned, pinned, MEBIBYTE, &known);
+    assert_true(known);
+    OK(suite_device(), memory_is_pinned, pinned + 100, MEBIBYTE - 100, &known);
+    assert_true(known);
+    OK(suite_device(), memory_is_pinned, pinned + 100, 64 * MEBIBYTE, &known);
+    assert_false(known);
+    OK(suite_device(), memory_is_pinned, memory, MEBIBYTE, &known);
+    assert_false(known);
+    OK(suite_device(), memory_is_pinned, pageable, MEBIBYTE, &known);
+    assert_false(known);
+    if (!suite_can(FERRYI_DEVICE_NO_REGISTER)) {
+        OK(suite_device(), host_register, pageable, MEBIBYTE);
+        OK(suite_device(), memory_is_pinned, pageable, MEBIBYTE, &known);
+        assert_true(known);
+        OK(suite_device(), host_unregister, pageable);
+        OK(suite_device(), memory_is_pinned, pageable, MEBIBYTE, &known);
+        assert_false(known);
+    }
+    give(suite_device(), FERRY_MEMORY_DEVICE, memory);
+    give(suite_device(), FERRY_MEMORY_PINNED, pinned);
+    free(pageable);
+}
+
 static void
 test_registered_memory_serves_copies(void **state)
 {
@@ -297,6 +335,7 @@ const struct CMUnitTest memory_tests[] = {
     cmocka_unit_test(test_freed_memory_comes_back),
     cmocka_unit_test(test_pinned_memory_serves_every_device),
     cmocka_unit_test(test_memory_has_users),
+    cmocka_unit_test(test_pinned_memory_is_known),
     cmocka_unit_test(test_registered_memory_serves_copies),
     cmocka_unit_test(test_managed_memory_has_one_pointer),
     cmocka_unit_test(test_prefetch_and_advice_keep_the_data),

@@ -97,6 +97,7 @@ PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), 
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
 PASS(memory_users, (ferryi_device *device, const void *memory, unsigned *out), memory, out)
+PASS(memory_is_pinned, (ferryi_device *device, const void *memory, size_t bytes, bool *out), memory, bytes, out)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
 TAKE(host_unregister, (ferryi_device *device, void *memory), memory, memory)
 GIVE(stream_create, (ferryi_device *device, void **out), out)
@@ -230,6 +231,7 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(memory_alloc),
     SLOT(memory_free),
     SLOT(memory_users),
+    SLOT(memory_is_pinned),
     SLOT(host_register),
     SLOT(host_unregister),
     SLOT(stream_create),
