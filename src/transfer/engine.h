@@ -22,7 +22,7 @@
  *
  * Memory that was page-locked after its allocation (pins.h) is accessed directly as well. But a
  * transfer of such memory returns only when no device uses the memory any more. The same holds for
- * transfers of more than 64 KiB of memory that another library has page-locked, if the driver tells
+ * transfers of more than 64 KiB of memory that another library has page-locked, if the driver says
  * so. Long pieces of pageable memory are treated in the same way if the device's copy engine walks
  * the host's page tables (FERRYI_DEVICE_TAKES_PAGEABLE). If such a device refuses a piece, the
  * piece is staged. No other pageable memory is passed to an asynchronous driver call.
