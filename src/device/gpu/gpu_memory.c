@@ -120,6 +120,8 @@ ferryi_gpu_memory_is_pinned(ferryi_device *device, const void *memory, size_t by
     ferryi_gpu_memory_type type = FERRYI_GPU_MEMORYTYPE_DEVICE;
     ferryi_gpu_pointer start = 0;
     size_t size = 0;
+    if (!driver->vendor->tells_ranges)
+        return ferryi_unsupported_ops.memory_is_pinned(device, memory, bytes, out);
     ferry_status st = ferryi_gpu_enter(gpu, FERRYI_GPU_ASIDE, &entry);
     if (st == FERRY_OK) {
         ferryi_gpu_result result =
