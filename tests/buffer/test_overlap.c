@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests that uploads go on while a kernel runs that need not see them. */
+#include <unistd.h>
+
 #include "tests/buffer/work.h"
 
 /* The large buffers leave a few bytes of their block to a memory checker. */
