@@ -30,7 +30,7 @@ is_apart(const ferryi_order *order, const ferryi_timeline *timeline, ferryi_sync
             ferryi_sync_point_tick(point))
         return false;
     return !timeline || !ferryi_timeline_is_numbered(timeline) ||
-           (timeline->internal ? timeline->native != user->native
+           (timeline->internal ? atomic_load(&user->uploads) != timeline
                                : !ferryi_timeline_has_seen(timeline, point));
 }
 
