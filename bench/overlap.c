@@ -126,6 +126,17 @@ read_output(const struct world *world, unsigned batch)
     return right;
 }
 
+/* Returns the input of a batch, or NULL if it cannot be created. A new one is stored in `*fresh`.
+ */
+static const ferry_float_buffer *
+input_of(const struct world *world, const struct inputs *inputs, const ferry_float_buffer *xs,
+         unsigned batch, ferry_float_buffer *fresh)
+{
+    if (inputs->buffers)
+        return &xs[batch % inputs->buffers];
+    return create_input(world, inputs, fresh) ? fresh : NULL;
+}
+
 /* Uploads, runs a kernel that does not wait, and downloads. Adds the times of both copies. */
 static bool
 run_copies(const struct world *world, ferry_float_buffer x, unsigned batch, double *up,
@@ -154,10 +165,9 @@ run_stages(const struct world *world, const struct inputs *inputs, ferry_float_b
 {
     *out_up = *out_down = 0;
     for (unsigned batch = 0; batch < BATCHES; batch++) {
-        ferry_float_buffer fresh = {0},
-                           *x = inputs->buffers ? &xs[batch % inputs->buffers] : &fresh;
-        bool ok = (inputs->buffers || create_input(world, inputs, x)) &&
-                  run_copies(world, *x, batch, out_up, out_down);
+        ferry_float_buffer fresh = {0};
+        const ferry_float_buffer *x = input_of(world, inputs, xs, batch, &fresh);
+        bool ok = x && run_copies(world, *x, batch, out_up, out_down);
         ferry_float_destroy(&fresh);
         if (!ok)
             return false;
@@ -181,9 +191,9 @@ static bool
 begin_batch(const struct world *world, const struct inputs *inputs, ferry_float_buffer *xs,
             unsigned batch)
 {
-    ferry_float_buffer fresh = {0}, *x = inputs->buffers ? &xs[batch % inputs->buffers] : &fresh;
-    bool ok = (inputs->buffers || create_input(world, inputs, x)) &&
-              write_input(*x, (float)batch) &&
+    ferry_float_buffer fresh = {0};
+    const ferry_float_buffer *x = input_of(world, inputs, xs, batch, &fresh);
+    bool ok = x && write_input(*x, (float)batch) &&
               launch(world, *x, world->outputs[batch % 2], world->wait_ms);
     ferry_float_destroy(&fresh);
     return ok;

@@ -272,6 +272,7 @@ ferryi_access_open(struct ferryi_access *list, size_t count)
 static void
 record_early(ferryi_timeline *timeline)
 {
+    FERRYI_KEEP_ERROR(kept);
     if (ferryi_timeline_flush(timeline) != FERRY_OK)
         ferryi_log(timeline->order->log, FERRY_LOG_DEBUG, "record an event early: %s",
                    ferry_last_error());
@@ -401,15 +402,17 @@ ferryi_access_close(struct ferryi_access *access, enum ferryi_close how, ferryi_
     return close_one(access, how, timeline, NULL);
 }
 
-void
+ferry_status
 ferryi_access_close_all(struct ferryi_access *list, size_t count, enum ferryi_close how,
                         ferryi_timeline *timeline)
 {
     bool early = false;
-    for (size_t i = 0; i < count; i++)
-        if (close_one(&list[i], how, timeline, &early) != FERRY_OK && how == FERRYI_CLOSE_COMMIT)
-            ferryi_log(timeline->order->log, FERRY_LOG_WARNING, "%s: %s", list[i].reason,
-                       ferry_last_error());
+    ferry_status first = FERRY_OK;
+    for (size_t i = 0; i < count; i++) {
+        ferry_status status = close_one(&list[i], how, timeline, &early);
+        first = first == FERRY_OK ? status : first;
+    }
     if (early)
         record_early(timeline);
+    return first;
 }

@@ -51,11 +51,10 @@ ferry_status ferryi_access_note_use(ferryi_store *store, const struct ferryi_cla
 ferry_status ferryi_access_close(struct ferryi_access *access, enum ferryi_close how,
                                  ferryi_timeline *timeline);
 
-/* Closes the accesses of a kernel launch that was queued on `timeline`. Recording the uses of the
- * memory can fail, which is only logged, because the driver has accepted the launch; its work has
- * then been waited for. If an event is recorded at once, it follows all uses, so that whoever waits
- * for one of the buffers does not wait for a later launch. */
-void ferryi_access_close_all(struct ferryi_access *list, size_t count, enum ferryi_close how,
-                             ferryi_timeline *timeline);
+/* Closes the accesses of one piece of work that was queued on `timeline`, and returns the first
+ * failure. If an event is recorded at once, it follows all uses, so that whoever waits for one of
+ * the buffers does not wait for later work. */
+ferry_status ferryi_access_close_all(struct ferryi_access *list, size_t count,
+                                     enum ferryi_close how, ferryi_timeline *timeline);
 
 #endif

@@ -186,6 +186,19 @@ queue_code(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *
     return status;
 }
 
+/* Closes the buffer accesses of a launch. The commit itself cannot fail, but recording the launch's
+ * use of the memory can. Such a failure is only logged, because the driver has accepted the launch.
+ * ferryi_timeline_join() has then already waited for the launch's work. */
+static void
+close_accesses(const struct ferryi_launch_request *plan, enum ferryi_close how)
+{
+    if (ferryi_access_close_all(plan->merged, plan->merged_count, how, plan->timeline) !=
+            FERRY_OK &&
+        how == FERRYI_CLOSE_COMMIT)
+        ferryi_log(&plan->kernel->context->log, FERRY_LOG_WARNING, "launch kernel \"%s\": %s",
+                   plan->kernel->name, ferry_last_error());
+}
+
 /* Queues the device code or the host function of a launch. Then commits the writes of the launch's
  * accesses, which must be open. If queueing fails, cancels the accesses. If `failure` is not
  * FERRY_OK, the host function has failed before with the message `text`, and the launch only
@@ -202,14 +215,13 @@ queue_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *
     if (status == FERRY_OK) {
         if (call)
             ferryi_host_call_commit(call);
-        ferryi_access_close_all(plan->merged, plan->merged_count, FERRYI_CLOSE_COMMIT,
-                                plan->timeline);
+        close_accesses(plan, FERRYI_CLOSE_COMMIT);
         if (call)
             ferryi_host_call_committed(call);
         return FERRY_OK;
     }
     FERRYI_KEEP_ERROR(why);
-    ferryi_access_close_all(plan->merged, plan->merged_count, FERRYI_CLOSE_CANCEL, plan->timeline);
+    close_accesses(plan, FERRYI_CLOSE_CANCEL);
     return status;
 }
 

@@ -222,10 +222,7 @@ static ferry_status
 wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferryi_place_copy *copy)
 {
     const struct ferryi_uses uses = ferryi_copy_uses(copy);
-    ferry_status status = ferryi_sync_point_wait(order, timeline, uses.written);
-    if (status == FERRY_OK)
-        status = ferryi_sync_point_wait(order, timeline, uses.read);
-    return status == FERRY_OK ? ferryi_timelines_wait(order, timeline, uses.readers) : status;
+    return ferryi_uses_wait(order, timeline, &uses, NULL);
 }
 
 /* Notifies the owner of borrowed memory that all uses of the memory are complete, or that the

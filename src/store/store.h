@@ -643,7 +643,7 @@ ferryi_store_set_written(ferryi_store *store, struct ferryi_place_copy *copy,
                          const ferryi_timeline *timeline, ferryi_sync_point point)
 {
     copy->written = point;
-    if (copy->reads && ferryi_copy_reads_are_ordered(&store->context->order, timeline, copy))
+    if (ferryi_copy_reads_are_ordered(&store->context->order, timeline, copy))
         copy->reads = 0;
     copy->reads_follow = copy->reads == 0 && store->claim_count <= 1;
 }
@@ -675,8 +675,8 @@ bool ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *t
  * without asking the driver. */
 bool ferryi_uses_of_users_are_pending(const ferryi_order *order, const struct ferryi_uses *uses);
 /* Orders later work on `timeline` after the uses. If `timeline` is NULL, this thread waits for the
- * uses; it skips readers on lost devices, and adds them to `*out_lost`. Called without the buffer's
- * lock. */
+ * uses; unless `out_lost` is NULL, it skips readers on lost devices, and adds them to `*out_lost`.
+ * Called without the buffer's lock. */
 ferry_status ferryi_uses_wait(ferryi_order *order, ferryi_timeline *timeline,
                               const struct ferryi_uses *uses, uint64_t *out_lost);
 

@@ -47,7 +47,7 @@ ferryi_uses_are_ordered(const ferryi_order *order, const ferryi_timeline *timeli
 static ferry_status
 forgive(ferry_status status, const ferryi_timeline *timeline, uint64_t reader, uint64_t *out_lost)
 {
-    if (status != FERRY_ERROR_DEVICE_LOST || timeline)
+    if (status != FERRY_ERROR_DEVICE_LOST || timeline || !out_lost)
         return status;
     *out_lost |= reader;
     return FERRY_OK;

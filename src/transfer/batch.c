@@ -142,14 +142,19 @@ ferryi_batch_advance(const struct ferryi_batch *batch, struct ferryi_cursor *at,
 
 /* -- direct copies: pinned memory, within a device, or between devices ------------------------- */
 
+/* Returns the address of a piece's host side. The batch is an upload or a download. */
+static const char *
+host_of(const struct ferryi_batch *batch, const struct ferryi_piece *piece)
+{
+    return batch->direction == FERRY_DIRECTION_UPLOAD ? piece->source : piece->target;
+}
+
 /* Host memory is registered in separate parts. Returns the number of bytes from byte `offset` of
  * the batch's only piece to the end of the registered part that contains this byte. */
 static size_t
 rest_of_part(const struct ferryi_batch *batch, const struct ferryi_piece *piece, size_t offset)
 {
-    bool up = batch->direction == FERRY_DIRECTION_UPLOAD;
-    const char *host = up ? piece->source : piece->target;
-    return ferryi_pin_rest(&batch->run->engine->pins, batch->pin, host + offset);
+    return ferryi_pin_rest(&batch->run->engine->pins, batch->pin, host_of(batch, piece) + offset);
 }
 
 /* Fills the batch's list with the next copies, which go directly from the source memory to the
@@ -286,12 +291,13 @@ is_held(const struct ferryi_batch *batch, const struct holds *holds, const char 
     return false;
 }
 
-/* Returns whether the device can copy registered memory in a batch. Some drivers translate the
+/* Returns whether the device can copy registered memory in this batch. Some drivers translate the
  * addresses of registered memory in single copies, but not in batched copies. */
 static bool
-takes_registered(const ferryi_device *device)
+takes_registered(const struct ferryi_batch *batch)
 {
-    return !(device->capabilities & FERRYI_DEVICE_TRANSLATES) ||
+    const ferryi_device *device = batch->run->timeline->device;
+    return batch->count == 1 || !(device->capabilities & FERRYI_DEVICE_TRANSLATES) ||
            !(device->capabilities & FERRY_CAN_BATCH);
 }
 
@@ -306,16 +312,15 @@ static bool
 hold_all(struct ferryi_batch *batch, struct holds *holds)
 {
     struct ferryi_pins *pins = &batch->run->engine->pins;
-    bool up = batch->run->direction == FERRY_DIRECTION_UPLOAD, alone = batch->count == 1;
-    bool whole = true;
+    bool alone = batch->count == 1, whole = true;
     holds->count = 0;
     ferryi_device *device = batch->run->timeline->device;
     if (atomic_load_explicit(&pins->count, memory_order_relaxed) == 0 ||
-        !ferryi_device_is_peer(pins->device, device) || !(alone || takes_registered(device)))
+        !ferryi_device_is_peer(pins->device, device) || !takes_registered(batch))
         return false;
     for (size_t i = 0; i < batch->count && whole; i++) {
         const struct ferryi_piece *piece = &batch->pieces[i];
-        const char *host = up ? piece->source : piece->target;
+        const char *host = host_of(batch, piece);
         if (is_held(batch, holds, host, piece->bytes, &whole))
             continue;
         struct ferryi_pin *pin =
@@ -380,8 +385,7 @@ takes_pageable(const struct ferryi_batch *batch)
 {
     const ferryi_device *device = batch->run->timeline->device;
     return (device->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE) &&
-           batch->run->bytes / batch->count > FERRYI_STAGED_MOST &&
-           (batch->count == 1 || takes_registered(device));
+           batch->run->bytes / batch->count > FERRYI_STAGED_MOST && takes_registered(batch);
 }
 
 /* Returns whether a library other than Ferry, or the program, has page-locked the host memory of
@@ -392,18 +396,17 @@ static bool
 is_locked_by_others(const struct ferryi_batch *batch)
 {
     const struct ferryi_run *run = batch->run;
-    ferryi_device *device = run->timeline->device;
     uintptr_t begin = UINTPTR_MAX, end = 0;
-    if (run->bytes <= FERRYI_STAGED_MOST || !(batch->count == 1 || takes_registered(device)))
+    if (run->bytes <= FERRYI_STAGED_MOST || !takes_registered(batch))
         return false;
     for (size_t i = 0; i < batch->count; i++) {
         const struct ferryi_piece *piece = &batch->pieces[i];
-        uintptr_t host =
-            (uintptr_t)(run->direction == FERRY_DIRECTION_UPLOAD ? piece->source : piece->target);
+        uintptr_t host = (uintptr_t)host_of(batch, piece);
         begin = host < begin ? host : begin;
         end = host + piece->bytes > end ? host + piece->bytes : end;
     }
-    return ferryi_pins_are_foreign(&run->engine->pins, device, (void *)begin, end - begin);
+    return ferryi_pins_are_foreign(&run->engine->pins, run->timeline->device, (void *)begin,
+                                   end - begin);
 }
 
 /* Copies memory that the program has not declared as pinned. */

@@ -39,6 +39,17 @@ scene_close(struct scene *s)
     work_close(&s->w);
 }
 
+/* Limits the device memory of the scene to `buffers` of COUNT elements, and an eighth of one. */
+static void
+limit_memory(struct scene *s, size_t buffers, uint64_t wait_ms)
+{
+    const size_t bytes = (size_t)1 << 22;
+    ferry_pool *pool;
+    OK(ferry_context_pool(s->f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_configure(pool, &(ferry_pool_options){.limit_bytes = buffers * bytes + bytes / 8,
+                                                        .wait_ms = wait_ms}));
+}
+
 /* Creates a buffer that a kernel reads. The kernel is blocked if the gate is closed. */
 static ferry_buffer *
 make_read(struct scene *s, size_t count)
@@ -220,13 +231,10 @@ test_a_result_does_not_wait_for_later_work(void **state)
 static void
 test_an_upload_takes_memory_that_is_ready(void **state)
 {
-    const size_t bytes = (size_t)1 << 22;
     struct scene s;
-    ferry_pool *pool;
     if (!scene_open(&s, *state))
         skip();
-    OK(ferry_context_pool(s.f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_configure(pool, &(ferry_pool_options){.limit_bytes = 3 * bytes + bytes / 8}));
+    limit_memory(&s, 3, 0);
     for (unsigned batch = 0; batch < 10; batch++) {
         const unsigned before = work_done();
         ferry_buffer *x[2];
@@ -254,15 +262,13 @@ test_an_upload_takes_memory_that_is_ready(void **state)
 static void
 test_memory_waits_for_a_write_beside_a_read(void **state)
 {
-    const size_t bytes = (size_t)1 << 22, half = COUNT / 2;
+    const size_t half = COUNT / 2;
     struct scene s;
-    ferry_pool *pool;
     ferry_scope scope;
     void *memory;
     if (!scene_open(&s, *state))
         skip();
-    OK(ferry_context_pool(s.f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_configure(pool, &(ferry_pool_options){.limit_bytes = bytes + bytes / 8}));
+    limit_memory(&s, 1, 0);
     ferry_stream *other = make_stream(s.f, 1);
     ferry_buffer *x = make_counting(s.f, COUNT, 1);
     OK(ferry_buffer_sync_to(x, 0, FERRY_REST, 1, NULL));
@@ -317,16 +323,12 @@ test_memory_that_is_needed_stays(void **state)
 static void
 test_the_last_memory_of_a_limit_stays(void **state)
 {
-    const size_t bytes = (size_t)1 << 22, limit = 3 * bytes + bytes / 8;
     struct scene s;
-    ferry_pool *pool;
     ferry_scope scope;
     void *memory;
     if (!scene_open(&s, *state))
         skip();
-    OK(ferry_context_pool(s.f->context, 1, FERRY_MEMORY_DEVICE, &pool));
-    OK(ferry_pool_configure(
-        pool, &(ferry_pool_options){.limit_bytes = limit, .wait_ms = FERRY_WAIT_NEVER}));
+    limit_memory(&s, 3, FERRY_WAIT_NEVER);
     ferry_buffer *x = make_pinned(&s, COUNT), *y = make_ints(s.f, COUNT / 2);
     close_gate(&s.dog);
     OK(launch_copy(&s.w, s.stream, s.target, 0, x, 0, COUNT));
