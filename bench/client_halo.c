@@ -6,7 +6,7 @@
  * run over the fake driver, which counts the driver calls and the copied bytes of each step. Time
  * is not measured, because this machine may have fewer cores than ranks. The benchmark fails if any
  * bit of the results differs. It also fails if Ferry copies more bytes than the program written by
- * hand.
+ * hand, or if it makes more driver calls or waits than its goals allow.
  */
 
 #include "ranks.h"
@@ -22,6 +22,10 @@
 #include "tests/support/fakecuda.h"
 
 #define RANKS "4"
+/* Maximum number of waits in a step of Ferry, and of driver calls that cost more than a few
+ * nanoseconds. */
+#define WAITS_MOST 2
+#define CALLS_MOST 15
 
 /* The heat equation that Ferry and the program written by hand both solve, with the results of
  * both. */
@@ -45,6 +49,7 @@ struct by_ferry {
  * until per_step() divides them by the number of steps. */
 struct counts {
     double up, down, copies, launches, waits, events, calls;
+    double cheap; /* number of calls that the driver answers without a lock of the device */
 };
 
 /* -- the plate --------------------------------------------------------------------------------- */
@@ -73,7 +78,7 @@ static bool
 make_plate(struct plate *plate, int rank, int ranks, bool quick)
 {
     *plate = (struct plate){
-        .rows = quick ? 30 : 256, .columns = quick ? 20 : 250, .steps = quick ? 6 : 100};
+        .rows = quick ? 30 : 256, .columns = quick ? 20 : 250, .steps = quick ? 30 : 100};
     plate->pitch = plate->columns + 2;
     plate->cells = (plate->rows + 2) * plate->pitch;
     plan_ways(plate, rank, ranks);
@@ -176,10 +181,13 @@ count_calls(const struct fakecuda *fake, struct counts *out, double sign)
                                                                         "cuStreamSynchronize",
                                                                         "cuEventSynchronize", NULL};
     static const char *const events[] = {"cuEventRecord", "cuStreamWaitEvent", NULL};
+    static const char *const cheap[] = {"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode",
+                                        NULL};
     out->copies += sign * calls_of(fake, copies);
     out->launches += sign * calls_of(fake, launches);
     out->waits += sign * calls_of(fake, waits);
     out->events += sign * calls_of(fake, events);
+    out->cheap += sign * calls_of(fake, cheap);
     out->calls += sign * (double)fake->fakecuda_calls();
 }
 
@@ -188,7 +196,7 @@ static void
 per_step(struct counts *counts, size_t steps)
 {
     double *fields[] = {&counts->up,    &counts->down,   &counts->copies, &counts->launches,
-                        &counts->waits, &counts->events, &counts->calls};
+                        &counts->waits, &counts->events, &counts->calls,  &counts->cheap};
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
         *fields[i] /= (double)steps;
 }
@@ -254,6 +262,11 @@ report(struct bench_report *report, const struct plate *plate, const struct coun
         {"launches", "calls/step", ours->launches, theirs->launches, {BENCH_NO_GOAL, 0}},
         {"waits", "calls/step", ours->waits, theirs->waits, {BENCH_NO_GOAL, 0}},
         {"all_calls", "calls/step", ours->calls, theirs->calls, {BENCH_NO_GOAL, 0}},
+        {"all_but_cheap",
+         "calls/step",
+         ours->calls - ours->cheap,
+         theirs->calls - theirs->cheap,
+         {BENCH_NO_GOAL, 0}},
     };
     snprintf(name, sizeof(name), "halo/%zux%zu", plate->rows, plate->columns);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
@@ -296,7 +309,7 @@ measure(struct by_ferry *ferry, struct halo_by_hand *by_hand, const struct plate
 }
 
 /* Returns whether Ferry and the program written by hand computed the same cells on this rank. Ferry
- * must also have copied no more bytes than that program. */
+ * must also have copied no more bytes than that program, and met its goals. */
 static bool
 agrees(const struct plate *plate, const struct counts counts[2])
 {
@@ -307,6 +320,11 @@ agrees(const struct plate *plate, const struct counts counts[2])
         return fprintf(stderr,
                        "bench: %g bytes up and %g down in each step, and %g and %g by hand\n",
                        counts[0].up, counts[0].down, counts[1].up, counts[1].down) < 0;
+    if (counts[0].waits > WAITS_MOST || counts[0].calls - counts[0].cheap > CALLS_MOST)
+        return fprintf(stderr,
+                       "bench: %g waits and %g calls in each step; at most %d and %d are allowed\n",
+                       counts[0].waits, counts[0].calls - counts[0].cheap, WAITS_MOST,
+                       CALLS_MOST) < 0;
     return true;
 }
 

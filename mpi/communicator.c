@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "mpi/internal.h"
 
+#include <link.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,39 @@ agree_on_chunks(ferry_mpi *mpi)
     return FERRY_OK;
 }
 
+/* -- device pointers --------------------------------------------------------------------------- */
+
+/* Parts of UCX, a library that carries messages for Open MPI and MPICH, in this process. */
+struct ucx {
+    bool loaded, loaded_cuda;
+};
+
+static int
+look_for_ucx(struct dl_phdr_info *info, size_t bytes, void *user)
+{
+    struct ucx *ucx = user;
+    (void)bytes;
+    ucx->loaded = ucx->loaded || strstr(info->dlpi_name, "/libucp.so");
+    ucx->loaded_cuda = ucx->loaded_cuda || strstr(info->dlpi_name, "/libuct_cuda.so");
+    return 0;
+}
+
+/* Returns whether MPI accepts pointers to memory of CUDA devices. Open MPI answers for its own
+ * build, but UCX may have been built without CUDA, and then takes such pointers for host memory. It
+ * has loaded its part for CUDA by the time that MPI is initialized. */
+static bool
+is_cuda_aware(void)
+{
+    bool says_so = false;
+    struct ucx ucx = {.loaded = false};
+#ifdef MPIX_CUDA_AWARE_SUPPORT
+    says_so = MPIX_Query_cuda_support() == 1;
+#endif
+    if (says_so)
+        dl_iterate_phdr(look_for_ucx, &ucx);
+    return says_so && (!ucx.loaded || ucx.loaded_cuda);
+}
+
 ferry_status
 ferry_mpi_create(ferry_context *context, MPI_Comm communicator, const ferry_mpi_options *options,
                  ferry_mpi **out)
@@ -277,9 +311,7 @@ ferry_mpi_create(ferry_context *context, MPI_Comm communicator, const ferry_mpi_
     mpi->chunk_bytes = options->chunk_bytes ? options->chunk_bytes : CHUNK_BYTES_DEFAULT;
     mpi->guarded_rows = options->guarded_rows ? options->guarded_rows : GUARDED_ROWS_DEFAULT;
     mpi->window = options->chunk_count ? options->chunk_count : CHUNK_COUNT_DEFAULT;
-#ifdef MPIX_CUDA_AWARE_SUPPORT
-    mpi->cuda_aware = MPIX_Query_cuda_support() == 1;
-#endif
+    mpi->cuda_aware = is_cuda_aware();
     int code = MPI_Comm_dup(communicator, &mpi->communicator);
     if (code != MPI_SUCCESS) {
         free(mpi);

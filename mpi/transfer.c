@@ -32,6 +32,7 @@ struct transfer {
     size_t kept_bytes[FERRYI_MPI_CHUNKS_LIMIT];
     bool kept[FERRYI_MPI_CHUNKS_LIMIT];
     bool packed; /* the first chunk was copied from the range */
+    bool waits;  /* the message has arrived, and is copied into the range when all have */
     bool drops;  /* chunks from now on are more than the range has room for */
     ferry_status status;
 };
@@ -298,6 +299,57 @@ unpack(ferry_mpi_request *request, struct transfer *transfer, size_t chunk)
         note_failure(request, transfer, status);
 }
 
+/* Whether a message is copied into its range together with others, when all have arrived. Long ones
+ * are not, because their copies go on while others arrive. */
+static bool
+is_short(const struct transfer *transfer)
+{
+    return transfer->side.elements <= transfer->chunk_elements &&
+           transfer->side.elements * transfer->side.element_bytes <= FERRYI_MPI_SMALL_CHUNK;
+}
+
+/* Copies those short messages that wait, from message `first` on, into their ranges, in one call
+ * for all that have the stream of that message. If it fails, they are copied one by one, which
+ * finds out which message fails. */
+static void
+unpack_stream(ferry_mpi_request *request, size_t first)
+{
+    const ferry_copy_options options = {.stream = request->transfers[first].side.range.stream};
+    size_t listed = 0;
+    for (size_t i = first; i < request->count; i++) {
+        struct transfer *transfer = &request->transfers[i];
+        if (transfer->waits && transfer->side.range.stream == options.stream)
+            listed += ferryi_mpi_side_list(&transfer->side, false, 0, transfer->side.elements,
+                                           transfer->memory[0]->memory, request->regions + listed);
+    }
+    const bool done = ferry_copy(request->regions, listed, &options) == FERRY_OK;
+    for (size_t i = first; i < request->count; i++) {
+        struct transfer *transfer = &request->transfers[i];
+        if (!transfer->waits || transfer->side.range.stream != options.stream)
+            continue;
+        transfer->waits = false;
+        if (!done)
+            unpack(request, transfer, 0);
+    }
+}
+
+/* Ends the messages of a request, which are complete. The guards are closed first, those of the
+ * ranges that were sent too, so that Ferry orders later work after all of them at once. */
+static void
+finish_all(ferry_mpi_request *request)
+{
+    for (size_t i = 0; i < request->count; i++) {
+        struct transfer *transfer = &request->transfers[i];
+        ferry_status status = ferryi_mpi_guard_close(&transfer->guard, "end a message");
+        if (status != FERRY_OK)
+            note_failure(request, transfer, status);
+        transfer->waits = transfer->waits && transfer->status == FERRY_OK;
+    }
+    for (size_t i = 0; i < request->count; i++)
+        if (request->transfers[i].waits)
+            unpack_stream(request, i);
+}
+
 /* Takes note of a chunk that was received without a failure of MPI. */
 static void
 receive(ferry_mpi_request *request, struct transfer *transfer, size_t chunk, size_t bytes)
@@ -314,8 +366,11 @@ receive(ferry_mpi_request *request, struct transfer *transfer, size_t chunk, siz
         cancel_rest(request, transfer);
         return;
     }
-    if (!side->pointer &&
-        transfer->status == FERRY_OK) /* after a failure the rest is received and dropped */
+    if (side->pointer || side->elements == 0)
+        return;
+    if (is_short(transfer))
+        transfer->waits = true;
+    else if (transfer->status == FERRY_OK) /* after a failure the rest is received and dropped */
         unpack(request, transfer, chunk);
 }
 
@@ -440,8 +495,10 @@ progress(ferry_mpi_request *request, bool wait)
                 complete = complete && is_complete(transfer);
             }
         }
-        if (complete)
+        if (complete) {
+            finish_all(request);
             return true;
+        }
         int arrived = MPI_UNDEFINED;
         int code = moved || !wait ? MPI_Testsome(total, request->pending, &arrived,
                                                  request->indices, request->statuses)
@@ -449,6 +506,7 @@ progress(ferry_mpi_request *request, bool wait)
                                                  request->indices, request->statuses);
         if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
             give_up(request, code);
+            finish_all(request);
             return true;
         }
         note_arrivals(request, code, arrived);
@@ -474,8 +532,6 @@ end(ferry_mpi_request *request)
         struct transfer *transfer = &request->transfers[i];
         ferry_status status =
             ferryi_mpi_side_close(&transfer->side, transfer->status == FERRY_OK, "end a message");
-        if (status == FERRY_OK)
-            status = ferryi_mpi_guard_close(&transfer->guard, "end a message");
         if (status != FERRY_OK)
             note_failure(request, transfer, status);
         if (!request->persistent)
@@ -539,7 +595,7 @@ prepare(ferry_mpi_request *request, struct transfer *transfer)
     const char *what = sends ? "send" : "receive";
     struct ferryi_mpi_side *side = &transfer->side;
     transfer->posted = transfer->finished = transfer->chunks = 0;
-    transfer->drops = false;
+    transfer->drops = transfer->waits = false;
     transfer->status = FERRY_OK;
     if (transfer->message.rank == MPI_PROC_NULL) {
         *side = (struct ferryi_mpi_side){.elements = 0};

@@ -294,9 +294,9 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_reset_stats(ferry_context *
  * Page-locks `bytes` bytes of the program's memory at `memory`, for all devices of the context. The
  * call blocks until that is done.
  *
- * Copies from and to this memory, and buffers that wrap it, then do not use the staging ring. The
- * program owns the memory, and must unregister it before freeing it. It does not count against
- * pinned_bytes_limit.
+ * Copies from and to this memory, and buffers that wrap it, then do not use the staging ring,
+ * except uploads of at most 64 KiB, which need not wait for the device then. The program owns the
+ * memory, and must unregister it before freeing it. It does not count against pinned_bytes_limit.
  *
  * Memory that another library has page-locked for CUDA needs no registration, which fails with
  * FERRY_ERROR_CONFLICT: the driver knows it, and copies of more than 64 KiB of it do not use the

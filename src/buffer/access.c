@@ -278,6 +278,18 @@ record_early(ferryi_timeline *timeline)
                    ferry_last_error());
 }
 
+/* Returns whether the timeline has another open access to the buffer than the one that ends now. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+has_other_access(const ferryi_store *store, const ferryi_timeline *timeline)
+{
+    unsigned found = 0;
+    for (uint32_t slot = 0; slot < store->claim_high && found < 2; slot++)
+        found += store->claims[slot].state != FERRYI_CLAIM_FREE &&
+                 store->claims[slot].timeline == timeline;
+    return found > 1;
+}
+
 /* Does what ferryi_access_note_use() does. If an event must be recorded at once (`eager` of struct
  * ferryi_place_copy), records it, or sets `*early` so that the caller records it. */
 static ferry_status
@@ -301,7 +313,9 @@ note_use(ferryi_store *store, const struct ferryi_claim *claim, ferryi_timeline 
 
     ferryi_store_lock(store);
     struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    bool eager = copy->eager && on == timeline && !timeline->internal;
+    /* Of several accesses that end one after the other, the last one records the event. */
+    bool eager = copy->eager && on == timeline && !timeline->internal &&
+                 (store->claim_count == 1 || !has_other_access(store, timeline));
     copy->eager = copy->eager && !eager;
     ferryi_store_unlock(store);
     if (eager && early)

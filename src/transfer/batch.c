@@ -409,12 +409,21 @@ is_locked_by_others(const struct ferryi_batch *batch)
                                    end - begin);
 }
 
+/* Returns whether the batch is a short upload. Through the staging ring, it need not wait for the
+ * device. A direct copy must wait, also one from registered memory, which may be unregistered as
+ * soon as the transfer has returned. */
+static bool
+is_short_upload(const struct ferryi_batch *batch)
+{
+    return batch->direction == FERRY_DIRECTION_UPLOAD && batch->run->bytes <= FERRYI_STAGED_MOST;
+}
+
 /* Copies memory that the program has not declared as pinned. */
 static ferry_status
 copy_pageable(struct ferryi_batch *batch)
 {
     struct holds holds;
-    if (hold_all(batch, &holds))
+    if (!is_short_upload(batch) && hold_all(batch, &holds))
         return copy_registered(batch, &holds);
     return takes_pageable(batch) || is_locked_by_others(batch) ? copy_unstaged(batch)
                                                                : copy_staged(batch);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Checks that ferry-mpi turns every error of every MPI function into a status with MPI's text. This
- * program replaces the MPI functions that ferry-mpi calls. Each replacement calls MPI, or fails if
- * a test case requests it. Each rank uses only MPI_COMM_SELF.
+ * program replaces the MPI functions that ferry-mpi calls, and ferry_copy(). Each replacement calls
+ * the function, or fails if a test case requests it. Each rank uses only MPI_COMM_SELF.
  */
 
 #include "ranks.h"
 
+#include <dlfcn.h>
 #include <string.h>
 
 /* -- functions that fail ----------------------------------------------------------------------- */
@@ -85,6 +86,24 @@ MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
     int code = PMPI_Wait(request, status), wanted = failing.code;
     return fails("MPI_Wait") ? wanted : code;
+}
+
+/* Copies into buffers that must fail: those of more than one region, or those into `into`. */
+static struct {
+    bool several;
+    const ferry_buffer *into;
+} failing_copies;
+
+ferry_status
+ferry_copy(const ferry_copy_region *regions, size_t count, const ferry_copy_options *options)
+{
+    ferry_status (*copy)(const ferry_copy_region *, size_t, const ferry_copy_options *);
+    *(void **)&copy = dlsym(RTLD_NEXT, "ferry_copy");
+    bool refused = failing_copies.several && count > 1 && regions->target.buffer;
+    for (size_t i = 0; i < count; i++)
+        refused =
+            refused || (failing_copies.into && regions[i].target.buffer == failing_copies.into);
+    return refused ? FERRY_ERROR_OUT_OF_MEMORY : copy(regions, count, options);
 }
 
 /* -- what is called ---------------------------------------------------------------------------- */
@@ -387,6 +406,126 @@ test_one_of_several(struct ranks *ranks)
     ferry_mpi_destroy(&mpi);
 }
 
+/* Two messages that rank 0 sends itself, and their ranges. */
+struct pair {
+    ferry_int_buffer sources[2], targets[2];
+    ferry_mpi_message messages[4];
+};
+
+static struct pair
+make_pair(struct ranks *ranks)
+{
+    struct pair pair;
+    for (int i = 0; i < 2; i++) {
+        pair.sources[i] = ranks_numbers(ranks, 500, 7 + i, true);
+        pair.targets[i] = ranks_numbers(ranks, 500, -1000, true);
+        pair.messages[2 * i] = (ferry_mpi_message){.direction = FERRY_MPI_RECEIVE,
+                                                   .rank = 0,
+                                                   .tag = 4 + i,
+                                                   .range = ranks_range(pair.targets[i], 0, 500)};
+        pair.messages[2 * i + 1] =
+            (ferry_mpi_message){.direction = FERRY_MPI_SEND,
+                                .rank = 0,
+                                .tag = 4 + i,
+                                .range = ranks_range(pair.sources[i], 0, 500)};
+    }
+    return pair;
+}
+
+static void
+drop_pair(struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        ferry_int_destroy(&pair->sources[i]);
+        ferry_int_destroy(&pair->targets[i]);
+    }
+}
+
+/* Short messages are copied into their ranges together. If that fails, they are copied one by one,
+ * and a message whose copy fails does not keep the others from arriving. */
+static void
+test_copies_fail(struct ranks *ranks)
+{
+    const ferry_mpi_options options = {.path = FERRY_MPI_PATH_CHUNKS, .chunk_bytes = CHUNK_BYTES};
+    ferry_mpi *mpi = NULL;
+    CHECK_OK(ferry_mpi_create(ranks->context, MPI_COMM_SELF, &options, &mpi));
+    struct pair pair = make_pair(ranks);
+    failing_copies.several = true;
+    CHECK_OK(ferry_mpi_exchange(mpi, pair.messages, 4));
+    for (int i = 0; i < 2; i++)
+        ranks_check_numbers(pair.targets[i], 0, 500, 7 + i, 1);
+    /* MPI writes host memory itself. */
+    for (int failed = 0; ranks->separate && failed < 2; failed++) {
+        CHECK_OK(ferry_int_fill(pair.targets[0], 0, 500, -1, NULL));
+        CHECK_OK(ferry_int_fill(pair.targets[1], 0, 500, -1, NULL));
+        failing_copies.into = pair.targets[failed].raw;
+        CHECK_FAILS(ferry_mpi_exchange(mpi, pair.messages, 4), FERRY_ERROR_OUT_OF_MEMORY,
+                    "copy a chunk to the device");
+        failing_copies.into = NULL;
+        ranks_check_numbers(pair.targets[failed], 0, 500, -1, 0);
+        ranks_check_numbers(pair.targets[1 - failed], 0, 500, 8 - failed, 1);
+    }
+    failing_copies.several = false;
+    drop_pair(&pair);
+    ferry_mpi_destroy(&mpi);
+}
+
+/* If MPI itself fails, the messages that have arrived before are in their ranges. */
+static void
+test_what_has_arrived_stays(struct ranks *ranks)
+{
+    const ferry_mpi_options options = {.path = FERRY_MPI_PATH_CHUNKS, .chunk_bytes = CHUNK_BYTES};
+    ferry_mpi *mpi = NULL;
+    ferry_mpi_request *request = NULL;
+    bool done = false;
+    CHECK_OK(ferry_mpi_create(ranks->context, MPI_COMM_SELF, &options, &mpi));
+    struct pair pair = make_pair(ranks);
+    /* The second message is received, but not sent. */
+    CHECK_OK(ferry_mpi_request_create(mpi, pair.messages, 3, &request));
+    CHECK_OK(ferry_mpi_request_start(request));
+    for (int i = 0; i < 1000 && !done; i++)
+        CHECK_OK(ferry_mpi_request_test(request, &done));
+    CHECK(!done);
+    failing.name = "MPI_Testsome";
+    failing.code = MPI_ERR_INTERN;
+    failing.skipped = 0;
+    CHECK_FAILS(ferry_mpi_request_test(request, &done), FERRY_ERROR_DEVICE, "tag 5");
+    CHECK(done);
+    ranks_check_numbers(pair.targets[0], 0, 500, 7, 1);
+    ranks_check_numbers(pair.targets[1], 0, 500, -1000, 1);
+    ferry_mpi_request_destroy(&request);
+    drop_pair(&pair);
+    ferry_mpi_destroy(&mpi);
+}
+
+/* Each message arrives at the place of its stream, also if short messages are copied together. */
+static void
+test_each_arrives_at_its_place(struct ranks *ranks)
+{
+    const ferry_mpi_options options = {.path = FERRY_MPI_PATH_CHUNKS, .chunk_bytes = CHUNK_BYTES};
+    ferry_mpi *mpi = NULL;
+    CHECK_OK(ferry_mpi_create(ranks->context, MPI_COMM_SELF, &options, &mpi));
+    for (int first = 0; first < 2; first++) {
+        struct pair pair = make_pair(ranks);
+        pair.messages[2 * first].range.stream = ranks->device;
+        /* No place has all of the other range, so MPI does not write it directly either. */
+        ferry_scope scope = {0};
+        int *half = NULL;
+        CHECK_OK(ferry_int_overwrite_host_range(pair.targets[1 - first], 0, 250, &scope, &half));
+        memset(half, 0, 250 * sizeof(int));
+        CHECK_OK(ferry_scope_close(&scope));
+        CHECK_OK(ferry_mpi_exchange(mpi, pair.messages, 4));
+        for (int i = 0; i < 2; i++) {
+            ferry_buffer_info info;
+            CHECK_OK(ferry_buffer_get_info(pair.targets[i].raw, &info));
+            CHECK(!ranks->separate || info.places_current == (i == first ? 2 : 1));
+            ranks_check_numbers(pair.targets[i], 0, 500, 7 + i, 1);
+        }
+        drop_pair(&pair);
+    }
+    ferry_mpi_destroy(&mpi);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -394,6 +533,9 @@ main(int argc, char **argv)
         {"functions", test_functions},
         {"classes", test_classes},
         {"one_of_several", test_one_of_several},
+        {"copies_fail", test_copies_fail},
+        {"what_has_arrived_stays", test_what_has_arrived_stays},
+        {"each_arrives_at_its_place", test_each_arrives_at_its_place},
     };
     return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

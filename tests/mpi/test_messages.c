@@ -4,6 +4,7 @@
 
 #include "ranks.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,6 +182,23 @@ test_automatic_path(struct ranks *ranks)
     CHECK(ferry_mpi_chunk_bytes(mpi) > CHUNK_BYTES);
     send_one(ranks, mpi, 40000, true, true, !pointers);
     ferry_mpi_destroy(&mpi);
+}
+
+/* Checks that MPI gets no device pointers while UCX is loaded without its part for CUDA. */
+static void
+test_ucx_without_cuda(struct ranks *ranks)
+{
+    ferry_place_info info = {.kind = ""};
+    CHECK_OK(ferry_context_get_place_info(ranks->context, 1, &info));
+    bool pointers = strcmp(info.kind, "cuda") == 0 && MPIX_Query_cuda_support();
+    const char *const parts[] = {FAKE_UCP, FAKE_UCT_CUDA};
+    for (int loaded = 0; loaded < 2; loaded++) {
+        ferry_mpi *mpi = NULL;
+        CHECK(dlopen(parts[loaded], RTLD_NOW) != NULL);
+        CHECK_OK(ferry_mpi_create(ranks->context, MPI_COMM_WORLD, NULL, &mpi));
+        CHECK(ferry_mpi_uses_device_pointers(mpi, 1) == (pointers && loaded == 1));
+        ferry_mpi_destroy(&mpi);
+    }
 }
 
 /* Receives a message into a buffer that was never written. The values must be current at the place
@@ -572,6 +590,7 @@ main(int argc, char **argv)
         {"overlap", test_overlap},
         {"sender_fails", test_sender_fails},
         {"receiver_fails", test_receiver_fails},
+        {"ucx_without_cuda", test_ucx_without_cuda},
     };
     return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
 }

@@ -60,8 +60,8 @@ typedef struct ferry_mpi_request ferry_mpi_request;
 /** How MPI accesses ranges on devices. The meaning of a value never changes. */
 typedef enum ferry_mpi_path {
     FERRY_MPI_PATH_AUTO = 0,   /**< MPI gets device pointers on CUDA devices if
-                                    MPIX_Query_cuda_support() reports that it accepts them;
-                                    otherwise chunks are used */
+                                    MPIX_Query_cuda_support() reports that it accepts them, and no
+                                    UCX without CUDA is loaded; otherwise chunks are used */
     FERRY_MPI_PATH_CHUNKS = 1, /**< chunks are always used */
     FERRY_MPI_PATH_DEVICE = 2  /**< MPI always gets device pointers, because the program knows that
                                     it accepts them; every MPI accepts those of emulated devices */
