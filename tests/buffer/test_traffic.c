@@ -4,9 +4,11 @@
 #include <ferry/int_convert.h>
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"
+#include "tests/support/folder.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4 };
 
@@ -397,6 +399,59 @@ test_threads_make_the_counters_at_once(void **state)
     pthread_barrier_destroy(&begin);
 }
 
+/* An access brings each long stretch of pageable memory in a transfer alone, and short stretches
+ * together. */
+static void
+test_long_stretches_are_brought_alone(void **state)
+{
+    fixture *f = *state;
+    enum { LONG = 70000, MANY = 3 * LONG }; /* LONG numbers are more than 256 KiB */
+    const size_t first[] = {100, LONG, 100}, second[] = {100, 100, LONG};
+    for (int i = 0; i < 3; i++) {
+        ferry_buffer *b = make_counting(f, MANY, 0);
+        touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+        touch(f, b, 1, FERRY_UPDATE, 0, first[i]);
+        touch(f, b, 1, FERRY_UPDATE, LONG + 100, second[i]);
+        touch(f, b, 0, FERRY_READ, 0, FERRY_REST);
+        expect_traffic(f, b, 1, MANY * 4, i == 0 ? 1 : 2, 4 * (first[i] + second[i]));
+        ferry_buffer_destroy(&b);
+    }
+}
+
+/* Checks that a trace has a transfer that begins at byte `offset` of its buffer. */
+static void
+expect_offset(const char *trace, size_t offset)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof(wanted), "\"offset\":%zu}", offset);
+    if (!strstr(trace, wanted))
+        fail_msg("no %s in the trace: %s", wanted, trace);
+}
+
+/* The trace names the first byte of each transfer of one buffer. */
+static void
+test_the_trace_has_offsets(void **state)
+{
+    static int32_t values[COUNT];
+    fixture f;
+    (void)state;
+    fixture_open(&f, &(ferry_context_options){.trace_file = path_of("trace")});
+    ferry_buffer *b = make_counting(&f, COUNT, 0);
+    touch(&f, b, 1, FERRY_READ, 111, 50);
+    OK(ferry_buffer_copy_from(b, INT, 222, 10, values, NULL));
+    OK(ferry_buffer_copy_to(b, INT, 333, 10, values, NULL));
+    touch(&f, b, 1, FERRY_UPDATE, 444, 10);
+    touch(&f, b, 0, FERRY_READ, 444, 10);
+    ferry_buffer_destroy(&b);
+    const bool coherent = f.coherent;
+    size_t bytes;
+    fixture_close(&f);
+    char *trace = folder_read_file(path_of("trace"), &bytes);
+    for (size_t i = 1; i < 5 && !coherent; i++)
+        expect_offset(trace, i * 444);
+    free(trace);
+}
+
 int
 main(void)
 {
@@ -406,6 +461,8 @@ main(void)
         TEST(test_a_view_reports_its_base),
         TEST(test_lists_count_for_each_buffer),
         TEST(test_a_target_at_the_host_alone_counts),
+        TEST(test_long_stretches_are_brought_alone),
+        cmocka_unit_test(test_the_trace_has_offsets),
         TEST(test_the_sum_is_that_of_the_context),
         TEST(test_a_reset_begins_again),
         cmocka_unit_test(test_between_devices),
