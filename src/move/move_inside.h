@@ -102,11 +102,12 @@ ferryi_group_place(const struct ferryi_group *group, bool is_target)
     return is_target ? group->parts->target_place : group->parts->source_place;
 }
 
-/* Returns whether the host itself copies the bytes of one side, because they are pageable. */
+/* Returns whether the host itself copies the bytes of one side, because they are pageable, or
+ * because no device takes part. */
 static inline bool
 ferryi_group_is_by_host(const struct ferryi_group *group, bool is_target)
 {
-    return ferryi_group_place(group, is_target) == 0 && !group->parts->pinned;
+    return ferryi_group_place(group, is_target) == 0 && (!group->parts->pinned || !group->timeline);
 }
 
 /* Returns whether work on the buffers of one side may still be queued, so that it is recorded. */

@@ -1539,6 +1539,13 @@ lose_at(const struct scenario *scenario, enum start start, enum memory memory, u
         memcpy(bytes, world.memory, sizeof(world.memory));
         OK(ferry_scope_close(&scope));
         expect_old_or_new(&world, world.b, world.memory, world.memory, true, true);
+        /* The same holds for bytes that a copy writes at the host. */
+        if (ferry_buffer_is_current(world.a, 0) && !ferry_buffer_is_current(world.a, 1)) {
+            status = ferry_buffer_copy_from(world.a, INT, 0, COUNT, world.memory, NULL);
+            if (status != FERRY_OK)
+                fail_msg("%s: copy to the host: %s", name, ferry_last_error());
+            expect_old_or_new(&world, world.a, world.memory, world.memory, true, true);
+        }
     }
     fault_disarm();
     /* Makes the device drop its queued work, because the memory that this work uses may already
