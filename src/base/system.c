@@ -65,8 +65,14 @@ ferryi_physical_memory(void)
 size_t
 ferryi_page_bytes(void)
 {
-    long bytes = sysconf(_SC_PAGESIZE);
-    return bytes > 0 ? (size_t)bytes : 4096;
+    static atomic_long known; /* sysconf() takes as long as some of the loops that call this */
+    long bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes == 0) {
+        bytes = sysconf(_SC_PAGESIZE);
+        bytes = bytes > 0 ? bytes : 4096;
+        atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    }
+    return (size_t)bytes;
 }
 
 const char *

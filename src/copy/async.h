@@ -74,6 +74,7 @@ struct ferryi_whole_call {
     ferry_copy_options options;
     struct ferryi_transfer_job job;
     struct ferryi_claim_list claims;
+    struct ferryi_arena arena; /* the memory of `claims` and of the lists of the call */
     uint64_t timelines; /* bit set: numbers of the timelines on which the call has queued work */
     /* Runs the call while its ranges are locked. */
     ferry_status (*run)(struct ferryi_whole_call *call);

@@ -18,10 +18,7 @@ free_plan(struct ferryi_async *call)
     ferryi_plan *plan = (ferryi_plan *)call;
     for (size_t i = 0; i < plan->middle_count; i++)
         ferryi_store_release(plan->middles[i]);
-    free(plan->middles);
-    free(plan->copies);
-    free(plan->level_ends);
-    ferryi_claim_list_free(&plan->call.claims);
+    ferryi_arena_free(&plan->call.arena);
     free(plan);
 }
 
@@ -45,7 +42,8 @@ add_rows(ferryi_plan *plan, const struct ferryi_region *region, bool between)
         !ferryi_add_size(plan->call.job.total, bytes, &plan->call.job.total))
         return ferryi_fail(FERRY_ERROR_OVERFLOW,
                            "copy: more rows or bytes in all regions than can be counted");
-    if (!ferryi_grow(&plan->copies, &plan->copy_room, count, sizeof(*plan->copies)))
+    if (!ferryi_arena_grow(&plan->call.arena, &plan->copies, &plan->copy_room, count,
+                           sizeof(*plan->copies)))
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "copy: no memory to list %zu rows", count);
     for (size_t row = 0; row < rows; row++)
         plan->copies[plan->count++] =
@@ -69,8 +67,8 @@ add_through_temporary(ferryi_plan *plan, const struct ferryi_region *region)
     struct ferryi_region_side middle = {.row_pitch = row_bytes,
                                         .plane_pitch = row_bytes * region->rows,
                                         .element = region->target.element};
-    if (!ferryi_grow(&plan->middles, &plan->middle_room, plan->middle_count + 1,
-                     sizeof(*plan->middles)))
+    if (!ferryi_arena_grow(&plan->call.arena, &plan->middles, &plan->middle_room,
+                           plan->middle_count + 1, sizeof(*plan->middles)))
         return fail_memory(plan->count);
     FERRYI_OR_RETURN(ferryi_copy_make_middle(region->target.store, region->source.store,
                                              ferryi_region_bytes(region), &middle.store));
@@ -95,50 +93,81 @@ use_of(const struct ferryi_row *copies, size_t index, bool writes)
                                .writes = writes};
 }
 
-/* Returns an array of the byte ranges that the copies read and write. All reads are in one half,
- * and all writes are in the other half. The array is sorted later. If the regions are sorted
- * already, no sorting is needed, because the half whose first buffer has the lower address comes
- * first. */
-static struct ferryi_use *
-make_uses(const ferryi_plan *plan)
-{
-    struct ferryi_use *uses = malloc(2 * plan->count * sizeof(*uses));
-    if (!uses)
-        return NULL;
-    bool targets_last =
-        (uintptr_t)plan->copies->source_store <= (uintptr_t)plan->copies->target_store;
-    for (size_t i = 0; i < plan->count; i++) {
-        uses[targets_last ? i : plan->count + i] = use_of(plan->copies, i, false);
-        uses[targets_last ? plan->count + i : i] = use_of(plan->copies, i, true);
-    }
-    return uses;
-}
+/* The byte ranges that the copies of a plan read and write. */
+struct uses {
+    struct ferryi_use *items;
+    size_t count;
+};
 
-/* Returns whether the copies are sorted by target. The writes in the array `uses` must be sorted by
- * target. */
+/* Returns whether no copy writes memory of the caller. Then what the copies read of such memory
+ * cannot conflict, and is not listed. */
 static bool
-is_sorted(const ferryi_plan *plan, const struct ferryi_use *uses)
+writes_buffers_only(const ferryi_plan *plan)
 {
-    uint32_t next = 0;
-    for (size_t i = 0; i < 2 * plan->count; i++)
-        if (uses[i].writes && uses[i].copy != next++)
+    for (size_t i = 0; i < plan->count; i++)
+        if (!plan->copies[i].target_store)
             return false;
     return true;
 }
 
-/* Sorts the copies by level, and by target within each level. The array `uses` must be sorted by
+/* Lists the byte ranges that the copies read and write. All reads are in one half of the list, and
+ * all writes are in the other half. Each half is sorted. The half whose first buffer has the lower
+ * address comes first, so that the list is sorted if each half is of one buffer. The reads are
+ * listed in the order of the writes, which usually sorts them, too. */
+static ferry_status
+list_uses(ferryi_plan *plan, struct uses *out)
+{
+    struct ferryi_arena *arena = &plan->call.arena;
+    const bool skips_memory = writes_buffers_only(plan);
+    struct ferryi_use *both = ferryi_arena_take(arena, 3 * plan->count, sizeof(*both)), *reads;
+    if (!both)
+        return fail_memory(plan->count);
+    const bool targets_last =
+        (uintptr_t)plan->copies->source_store <= (uintptr_t)plan->copies->target_store;
+    struct ferryi_use *writes = both + plan->count;
+    for (size_t i = 0; i < plan->count; i++)
+        writes[i] = use_of(plan->copies, i, true);
+    ferryi_levels_sort(arena, writes, plan->count);
+    reads = targets_last ? both : writes + plan->count;
+    size_t read_count = 0;
+    for (size_t i = 0; i < plan->count; i++)
+        if (!skips_memory || plan->copies[writes[i].copy].source_store)
+            reads[read_count++] = use_of(plan->copies, writes[i].copy, false);
+    ferryi_levels_sort(arena, reads, read_count);
+    if (targets_last && read_count < plan->count)
+        memmove(writes - read_count, reads, read_count * sizeof(*reads));
+    out->items = targets_last ? writes - read_count : writes;
+    out->count = plan->count + read_count;
+    return FERRY_OK;
+}
+
+/* Returns whether the copies are sorted by target. The writes in the list `uses` must be sorted by
+ * target. */
+static bool
+is_sorted(const struct uses *uses)
+{
+    uint32_t next = 0;
+    for (size_t i = 0; i < uses->count; i++)
+        if (uses->items[i].writes && uses->items[i].copy != next++)
+            return false;
+    return true;
+}
+
+/* Sorts the copies by level, and by target within each level. The list `uses` must be sorted by
  * target. */
 static ferry_status
-sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use *uses)
+sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct uses *uses)
 {
-    plan->level_ends = calloc(plan->level_count + 1, sizeof(*plan->level_ends));
+    struct ferryi_arena *arena = &plan->call.arena;
+    plan->level_ends =
+        ferryi_arena_take_zeroed(arena, plan->level_count + 1, sizeof(*plan->level_ends));
     if (!plan->level_ends)
         return fail_memory(plan->count);
-    if (plan->level_count == 1 && is_sorted(plan, uses)) {
+    if (plan->level_count == 1 && is_sorted(uses)) {
         plan->level_ends[0] = plan->count;
         return FERRY_OK;
     }
-    struct ferryi_row *sorted = malloc(plan->count * sizeof(*sorted));
+    struct ferryi_row *sorted = ferryi_arena_take(arena, plan->count, sizeof(*sorted));
     if (!sorted)
         return fail_memory(plan->count);
     for (size_t i = 0; i < plan->count; i++)
@@ -148,10 +177,11 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
     /* Here, level_ends[i] is the index of the first copy of level i. The loop below increments it
      * once for each copy of the level. After the loop, level_ends[i] is the index after the level's
      * last copy. */
-    for (size_t i = 0; i < 2 * plan->count; i++)
-        if (uses[i].writes)
-            sorted[plan->level_ends[levels[uses[i].copy]]++] = plan->copies[uses[i].copy];
-    free(plan->copies);
+    for (size_t i = 0; i < uses->count; i++) {
+        const struct ferryi_use *use = &uses->items[i];
+        if (use->writes)
+            sorted[plan->level_ends[levels[use->copy]]++] = plan->copies[use->copy];
+    }
     plan->copies = sorted;
     return FERRY_OK;
 }
@@ -160,10 +190,10 @@ sort_by_level(ferryi_plan *plan, const uint32_t *levels, const struct ferryi_use
  * locks are nested in the locks of that call. The longer call has locks on all buffers except
  * temporary storage. */
 static ferry_status
-make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
+make_claims(ferryi_plan *plan, const struct uses *uses)
 {
-    ferry_status status =
-        ferryi_claim_list_make(&plan->call.claims, uses, 2 * plan->count, plan->options.reason);
+    ferry_status status = ferryi_claim_list_make(&plan->call.claims, &plan->call.arena, uses->items,
+                                                 uses->count, plan->options.reason);
     if (status == FERRY_OK && plan->options.whole)
         for (size_t i = 0; i < plan->call.claims.count; i++)
             plan->call.claims.items[i].under =
@@ -176,19 +206,16 @@ make_claims(ferryi_plan *plan, const struct ferryi_use *uses)
 static ferry_status
 make_levels(ferryi_plan *plan)
 {
-    struct ferryi_use *uses = make_uses(plan);
-    uint32_t *levels = malloc(plan->count * sizeof(*levels));
-    ferry_status status = uses && levels ? FERRY_OK : fail_memory(plan->count);
-    if (status != FERRY_OK)
-        goto out;
-    FERRY_TRY(status, out,
-              ferryi_levels_cut(uses, 2 * plan->count, levels, plan->count, &plan->level_count));
-    FERRY_TRY(status, out, sort_by_level(plan, levels, uses));
-    FERRY_TRY(status, out, make_claims(plan, uses));
-out:
-    free(uses);
-    free(levels);
-    return status;
+    struct ferryi_arena *arena = &plan->call.arena;
+    struct uses uses;
+    FERRYI_OR_RETURN(list_uses(plan, &uses));
+    uint32_t *levels = ferryi_arena_take(arena, plan->count, sizeof(*levels));
+    if (!levels)
+        return fail_memory(plan->count);
+    FERRYI_OR_RETURN(
+        ferryi_levels_cut(arena, uses.items, uses.count, levels, plan->count, &plan->level_count));
+    FERRYI_OR_RETURN(sort_by_level(plan, levels, &uses));
+    return make_claims(plan, &uses);
 }
 
 ferry_status
@@ -202,7 +229,8 @@ ferryi_plan_begin(ferry_context *context, size_t count, const struct ferryi_plan
     plan->options = *options;
     plan->call.run = ferryi_plan_run;
     plan->call.async.free = free_plan;
-    if (!ferryi_grow(&plan->copies, &plan->copy_room, count, sizeof(*plan->copies))) {
+    if (!ferryi_arena_grow(&plan->call.arena, &plan->copies, &plan->copy_room, count,
+                           sizeof(*plan->copies))) {
         free_plan(&plan->call.async);
         return fail_memory(count);
     }

@@ -358,6 +358,59 @@ count_has_changed(const ferry_copy_region *from, size_t count)
     return from->count == FERRY_REST && (find_count(from, &now) != FERRY_OK || now.count != count);
 }
 
+/* -- one more region --------------------------------------------------------------------------- */
+
+/* Returns whether a region is one row without pitches that neither fills nor converts. */
+static bool
+is_simple(const ferry_copy_region *from)
+{
+    const ferry_copy_side *target = &from->target, *source = &from->source;
+    return (from->rows | from->planes) <= 1 && !from->value && !from->conversion &&
+           !(target->row_pitch | target->plane_pitch | source->row_pitch | source->plane_pitch);
+}
+
+/* Returns whether one side of two regions has the same buffer or is memory in both, and has the
+ * same element type. */
+static bool
+is_alike(const ferry_copy_side *a, const ferry_copy_side *b)
+{
+    return a->buffer == b->buffer && a->element == b->element && !a->path && !b->path &&
+           (a->memory != NULL) == (b->memory != NULL);
+}
+
+/* Finds the begin of one side. The side has a buffer, or memory that is not NULL. */
+static bool
+find_begin(const ferry_copy_side *from, size_t count, struct ferryi_region_side *side)
+{
+    struct ferryi_range range;
+    size_t offset, bytes;
+    if (from->buffer) {
+        if (!ferryi_buffer_range(from->buffer, from->offset, count, &range))
+            return false;
+        side->begin = range.begin;
+        return true;
+    }
+    return bytes_of(from, side->element, count, &offset, &bytes) &&
+           !__builtin_add_overflow((uintptr_t)from->memory, offset, &side->begin) &&
+           bytes <= UINTPTR_MAX - side->begin;
+}
+
+bool
+ferryi_region_check_alike(const ferry_copy_region *from, const ferry_copy_region *before,
+                          struct ferryi_region *region)
+{
+    const ferryi_store *target = region->target.store, *source = region->source.store;
+    if (from->count == 0 || from->count == FERRY_REST || target == source || !is_simple(from) ||
+        !is_simple(before) || !is_alike(&from->target, &before->target) ||
+        !is_alike(&from->source, &before->source) || (target ? target : source)->context->debug)
+        return false;
+    region->count = from->count;
+    return find_begin(&from->target, from->count, &region->target) &&
+           find_begin(&from->source, from->count, &region->source);
+}
+
+/* -- any region -------------------------------------------------------------------------------- */
+
 ferry_status
 ferryi_region_check(const ferry_copy_region *from, const struct ferryi_region_setting *setting,
                     struct ferryi_region *region)

@@ -12,9 +12,7 @@ static void
 list_free(struct ferryi_async *call)
 {
     struct ferryi_region_list *list = (struct ferryi_region_list *)call;
-    ferryi_claim_list_free(&list->whole.claims);
-    free(list->regions);
-    free(list->kept);
+    ferryi_arena_free(&list->whole.arena);
     free(list);
 }
 
@@ -62,8 +60,8 @@ keep_regions(struct ferryi_region_list *list, const struct ferryi_region *region
     for (size_t i = 0; i < count; i++)
         bytes += path_bytes(regions[i].target.path) + path_bytes(regions[i].source.path) +
                  value_bytes(&regions[i]);
-    list->regions = malloc(count * sizeof(*list->regions));
-    list->kept = malloc(bytes + 1);
+    list->regions = ferryi_arena_take(&list->whole.arena, count, sizeof(*list->regions));
+    list->kept = ferryi_arena_take(&list->whole.arena, bytes, 1);
     if (!list->regions || !list->kept)
         return fail_memory(count);
     memcpy(list->regions, regions, count * sizeof(*regions));
@@ -106,17 +104,16 @@ make_claims(struct ferryi_region_list *list)
         if (!ferryi_add_size(room, ferryi_region_rows(&list->regions[i]), &room) ||
             room > SIZE_MAX / 4 / sizeof(struct ferryi_use))
             return fail_memory(list->count);
-    struct ferryi_use *uses = malloc((2 * room + 1) * sizeof(*uses));
+    struct ferryi_arena *arena = &list->whole.arena;
+    struct ferryi_use *uses = ferryi_arena_take(arena, 2 * room, sizeof(*uses));
     if (!uses)
         return fail_memory(list->count);
     for (size_t i = 0; i < list->count; i++) {
         count += add_uses(&list->regions[i], &list->regions[i].source, false, uses + count);
         count += add_uses(&list->regions[i], &list->regions[i].target, true, uses + count);
     }
-    ferryi_levels_sort(uses, count);
-    ferry_status status = ferryi_claim_list_make(&list->whole.claims, uses, count, "copy");
-    free(uses);
-    return status;
+    ferryi_levels_sort(arena, uses, count);
+    return ferryi_claim_list_make(&list->whole.claims, arena, uses, count, "copy");
 }
 
 /* -- running ----------------------------------------------------------------------------------- */

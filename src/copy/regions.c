@@ -176,16 +176,21 @@ static ferry_status
 plan_plain(const ferry_copy_region *from, size_t count, struct ferryi_region_setting *setting,
            ferryi_plan **plan, bool *out_plain)
 {
+    struct ferryi_region region;
+    const ferry_copy_region *before = NULL; /* the region that was checked last, if it is plain */
     ferry_status status = FERRY_OK;
     size_t total = 0;
     *out_plain = true;
     for (size_t i = 0; i < count && *out_plain && status == FERRY_OK; i++) {
-        struct ferryi_region region;
-        status = check_region(from, i, setting, &total, &region);
-        if (status == FERRY_OK && region.kind == FERRYI_REGION_PLAIN)
+        if (!before || !ferryi_region_check_alike(&from[i], before, &region))
+            status = check_region(from, i, setting, &total, &region);
+        before = NULL;
+        if (status == FERRY_OK && region.kind == FERRYI_REGION_PLAIN) {
+            before = &from[i];
             status = add_to_plan(&region, count, setting, plan);
-        else if (status == FERRY_OK)
+        } else if (status == FERRY_OK) {
             *out_plain = region.kind == FERRYI_REGION_NOTHING;
+        }
     }
     return status;
 }

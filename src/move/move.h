@@ -14,6 +14,7 @@
  * begin to its end.
  */
 
+#include "src/base/arena.h"
 #include "src/store/store.h"
 #include "src/transfer/batch.h"
 #include "src/transfer/host_side.h"
@@ -61,6 +62,9 @@ struct ferryi_move {
     /* the sync point of the last write to a target that was recorded, or 0 */
     ferryi_sync_point written;
     uint64_t timelines; /* set of the numbers of the timelines on which work was queued */
+    /* The memory of the lists below. The caller may set it to an arena that it frees after the
+     * move; otherwise it is `own`. */
+    struct ferryi_arena *arena, own;
     struct ferryi_piece *parts;
     size_t count, room;
     struct ferryi_moved_store *stores; /* sorted by address */
@@ -75,6 +79,8 @@ void ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const c
 /* Counts the bytes that crossed between pageable memory and devices, as one transfer of each
  * buffer, and frees the lists of the move. Preserves the thread's error message. */
 void ferryi_move_end(struct ferryi_move *move);
+/* Makes room for `count` parts at once. */
+ferry_status ferryi_move_expect(struct ferryi_move *move, size_t count);
 
 /* Sets the target of a part to a buffer's replica at `place`, from offset `begin` on. The replica
  * must have memory. */

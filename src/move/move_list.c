@@ -2,7 +2,6 @@
 #include "src/move/move_inside.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The parts of a move, and its buffers. */
@@ -25,6 +24,8 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
     move->job = job;
     move->cut = false;
     move->timelines = 0;
+    move->own = (struct ferryi_arena){0};
+    move->arena = &move->own;
     move->parts = move->few_parts;
     move->stores = move->few_stores;
     move->count = move->store_count = 0;
@@ -38,27 +39,15 @@ ferryi_move_end(struct ferryi_move *move)
     for (size_t i = 0; i < move->store_count; i++)
         if (move->stores[i].crossed > 0)
             ferryi_store_count_transfer(move->stores[i].store, move->stores[i].crossed);
-    if (move->parts != move->few_parts)
-        free(move->parts);
-    if (move->stores != move->few_stores)
-        free(move->stores);
+    ferryi_arena_free(&move->own);
 }
 
-/* Makes room for one more item in a list, whose first items are in an array of the move. */
-static ferry_status
-make_room(void **items, size_t *room, size_t count, size_t bytes, const void *few)
+ferry_status
+ferryi_move_expect(struct ferryi_move *move, size_t count)
 {
-    if (count < *room)
-        return FERRY_OK;
-    void *more = realloc(*items == few ? NULL : *items, 2 * *room * bytes);
-    if (!more)
-        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu parts",
-                           2 * *room);
-    if (*items == few)
-        memcpy(more, few, count * bytes);
-    *items = more;
-    *room *= 2;
-    return FERRY_OK;
+    return ferryi_arena_grow(move->arena, &move->parts, &move->room, count, sizeof(*move->parts))
+               ? FERRY_OK
+               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu parts", count);
 }
 
 size_t
@@ -83,10 +72,10 @@ add_store(struct ferryi_move *move, const void *owner)
     size_t at = store ? ferryi_move_find_store(move, store) : 0;
     if (!store || (at < move->store_count && move->stores[at].store == store))
         return FERRY_OK;
-    void *stores = move->stores;
-    FERRYI_OR_RETURN(make_room(&stores, &move->store_room, move->store_count, sizeof(*move->stores),
-                               move->few_stores));
-    move->stores = stores;
+    if (!ferryi_arena_grow(move->arena, &move->stores, &move->store_room, move->store_count + 1,
+                           sizeof(*move->stores)))
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no memory for a list of %zu buffers",
+                           move->store_count + 1);
     memmove(&move->stores[at + 1], &move->stores[at],
             (move->store_count - at) * sizeof(*move->stores));
     move->stores[at] = (struct ferryi_moved_store){.store = store};
@@ -103,11 +92,13 @@ add_stores_of(struct ferryi_move *move, const struct ferryi_piece *part)
 }
 
 /* Adds the buffers of the part that is added next. A move with a single part needs no list, so
- * those of the first part are added with the second one. */
+ * those of the first part are added with the second one. `last` is the last part, or NULL. */
 static ferry_status
-add_stores(struct ferryi_move *move, const struct ferryi_piece *part)
+add_stores(struct ferryi_move *move, const struct ferryi_piece *last,
+           const struct ferryi_piece *part)
 {
-    if (move->count == 0)
+    if (!last || (move->count > 1 && part->source_owner == last->source_owner &&
+                  part->target_owner == last->target_owner))
         return FERRY_OK;
     if (move->count == 1)
         FERRYI_OR_RETURN(add_stores_of(move, move->parts));
@@ -131,16 +122,13 @@ ferry_status
 ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
 {
     assert(part->bytes > 0);
+    FERRYI_OR_RETURN(ferryi_move_expect(move, move->count + 1));
     struct ferryi_piece *last = move->count > 0 ? &move->parts[move->count - 1] : NULL;
     if (last && !move->host_side.transform && continues(last, part)) {
         last->bytes += part->bytes;
         return FERRY_OK;
     }
-    void *parts = move->parts;
-    FERRYI_OR_RETURN(
-        make_room(&parts, &move->room, move->count, sizeof(*move->parts), move->few_parts));
-    move->parts = parts;
-    FERRYI_OR_RETURN(add_stores(move, part));
+    FERRYI_OR_RETURN(add_stores(move, last, part));
     if (part->target_owner && !move->covers)
         FERRYI_OR_RETURN(ferryi_store_reserve_changes(ferryi_part_store(part->target_owner), 1));
     move->parts[move->count++] = *part;

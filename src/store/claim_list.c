@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/store/claim_list.h"
 
-#include <stdlib.h>
-
 /* Stores the union of the written ranges of `uses` in `out` if `writes` is true, or the union of
  * the read ranges if it is false. All `uses` belong to one buffer and are sorted by begin. Returns
  * the number of ranges in the union. */
@@ -85,39 +83,27 @@ same_space(const struct ferryi_use *uses, size_t count)
 }
 
 ferry_status
-ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses, size_t count,
-                       const char *reason)
+ferryi_claim_list_make(struct ferryi_claim_list *list, struct ferryi_arena *arena,
+                       const struct ferryi_use *uses, size_t count, const char *reason)
 {
     size_t stores = 0, made = 0;
     *list = (struct ferryi_claim_list){0};
     for (size_t i = 0; i < count; i += same_space(uses + i, count - i))
         stores += uses[i].space != NULL;
-    list->items = calloc(stores + 1, sizeof(*list->items));
-    list->interval_sets = calloc(stores + 1, sizeof(*list->interval_sets));
-    list->spans = malloc((2 * count + 1) * sizeof(*list->spans));
-    struct ferryi_interval *work = malloc((count + 1) * sizeof(*work));
-    if (!list->items || !list->interval_sets || !list->spans || !work) {
-        free(work);
+    list->items = ferryi_arena_take(arena, stores, sizeof(*list->items));
+    list->interval_sets = ferryi_arena_take(arena, stores, sizeof(*list->interval_sets));
+    list->spans = ferryi_arena_take(arena, 2 * count, sizeof(*list->spans));
+    struct ferryi_interval *work = ferryi_arena_take(arena, count, sizeof(*work));
+    if (!list->items || !list->interval_sets || !list->spans || !work)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory to list %zu ranges", reason,
                            count);
-    }
     for (size_t i = 0; i < count;) {
         size_t same = same_space(uses + i, count - i);
         if (uses[i].space)
             made += make_claim(list, uses + i, same, reason, list->spans + made, work);
         i += same;
     }
-    free(work);
     return FERRY_OK;
-}
-
-void
-ferryi_claim_list_free(struct ferryi_claim_list *list)
-{
-    free(list->items);
-    free(list->interval_sets);
-    free(list->spans);
-    *list = (struct ferryi_claim_list){0};
 }
 
 size_t

@@ -25,11 +25,11 @@ struct ferryi_claim_list {
 /* Fills the list with one access for each store (storage of a buffer) that occurs in `uses`. The
  * function does not lock anything: the caller then claims the ranges of these accesses. `uses` must
  * be sorted by their space, which is a store or NULL, and then by begin. Uses whose space is NULL
- * are skipped. The caller must free the list, even after a failure. */
-ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, const struct ferryi_use *uses,
-                                    size_t count, const char *reason);
-/* Frees the list. The caller has already removed all claims (range locks) of the list. */
-void ferryi_claim_list_free(struct ferryi_claim_list *list);
+ * are skipped. The memory of the list is taken from the arena, so the caller must remove all claims
+ * (range locks) of the list before it frees the arena. */
+ferry_status ferryi_claim_list_make(struct ferryi_claim_list *list, struct ferryi_arena *arena,
+                                    const struct ferryi_use *uses, size_t count,
+                                    const char *reason);
 /* Returns the index of the list's access to the buffer with the storage `store`. Returns
  * `list->count` if there is no such access. */
 size_t ferryi_claim_list_find(const struct ferryi_claim_list *list, const ferryi_store *store);

@@ -24,7 +24,20 @@ by_begin(const void *a, const void *b)
 /* Minimum length of a list that is sorted with radix sort. Shorter lists are sorted with qsort().
  */
 #define DIGITS_FROM 64
-#define DIGITS      256
+#define DIGIT_BITS  11
+#define DIGITS      (1u << DIGIT_BITS)
+
+/* The position of a use in the list, and the number by which the list is sorted. */
+struct ranked {
+    uintptr_t key;
+    size_t index;
+};
+
+/* Memory that one sort needs: room for all uses, and twice their ranks. */
+struct spare {
+    struct ferryi_use *uses;
+    struct ranked *ranks[2];
+};
 
 static uintptr_t
 key_of(const struct ferryi_use *use, bool by_space)
@@ -32,44 +45,50 @@ key_of(const struct ferryi_use *use, bool by_space)
     return by_space ? (uintptr_t)use->space : use->begin;
 }
 
-/* Makes one pass of a radix sort over the list of uses: sorts them by the 8-bit digit of the key
- * that begins at bit `shift`. Uses with equal digits keep their order. */
+/* Makes one pass of a radix sort: sorts the ranks by the digit of the key that begins at bit
+ * `shift`. Ranks with equal digits keep their order. */
 static void
-sort_by_digit(const struct ferryi_use *uses, size_t count, bool by_space, unsigned shift,
-              struct ferryi_use *out)
+sort_by_digit(const struct ranked *ranks, size_t count, unsigned shift, struct ranked *out)
 {
-    size_t ends[DIGITS + 1] = {0};
+    uint32_t ends[DIGITS + 1] = {0};
     for (size_t i = 0; i < count; i++)
-        ends[(key_of(&uses[i], by_space) >> shift) % DIGITS + 1]++;
+        ends[(ranks[i].key >> shift) % DIGITS + 1]++;
     for (size_t digit = 1; digit < DIGITS; digit++)
         ends[digit] += ends[digit - 1];
-    /* ends[digit] is the index in `out` at which the next use with this digit is stored. */
+    /* ends[digit] is the index in `out` at which the next rank with this digit is stored. */
     for (size_t i = 0; i < count; i++)
-        out[ends[(key_of(&uses[i], by_space) >> shift) % DIGITS]++] = uses[i];
+        out[ends[(ranks[i].key >> shift) % DIGITS]++] = ranks[i];
 }
 
 /* Sorts the uses by memory space if `by_space` is true, and by their first address if it is false.
- * `spare` must have room for `count` uses. */
+ */
 static void
-sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, struct ferryi_use *spare)
+sort_by_key(struct ferryi_use *uses, size_t count, bool by_space, const struct spare *spare)
 {
-    uintptr_t differing = 0;
+    struct ranked *from = spare->ranks[0], *to = spare->ranks[1];
+    const uintptr_t first = key_of(uses, by_space);
+    uintptr_t differing = 0, before = first;
     bool sorted = true;
-    for (size_t i = 1; i < count; i++) {
-        differing |= key_of(&uses[i], by_space) ^ key_of(uses, by_space);
-        sorted &= key_of(&uses[i - 1], by_space) <= key_of(&uses[i], by_space);
+    for (size_t i = 0; i < count; i++) {
+        const uintptr_t key = key_of(&uses[i], by_space);
+        from[i] = (struct ranked){key, i};
+        differing |= key ^ first;
+        sorted &= before <= key;
+        before = key;
     }
-    struct ferryi_use *from = uses, *to = spare;
-    for (unsigned shift = 0; !sorted && shift < 8 * sizeof(differing); shift += 8) {
+    if (sorted)
+        return;
+    for (unsigned shift = 0; shift < 8 * sizeof(differing); shift += DIGIT_BITS) {
         if ((differing >> shift) % DIGITS == 0)
             continue;
-        sort_by_digit(from, count, by_space, shift, to);
-        struct ferryi_use *other = from;
+        sort_by_digit(from, count, shift, to);
+        struct ranked *other = from;
         from = to;
         to = other;
     }
-    if (from != uses)
-        memcpy(uses, from, count * sizeof(*uses));
+    memcpy(spare->uses, uses, count * sizeof(*uses));
+    for (size_t i = 0; i < count; i++)
+        uses[i] = spare->uses[from[i].index];
 }
 
 static bool
@@ -81,26 +100,34 @@ are_sorted(const struct ferryi_use *uses, size_t count)
     return true;
 }
 
-void
-ferryi_levels_sort(struct ferryi_use *uses, size_t count)
+static bool
+make_spare(struct ferryi_arena *arena, size_t count, struct spare *out)
 {
+    *out = (struct spare){.uses = ferryi_arena_take(arena, count, sizeof(*out->uses))};
+    for (int i = 0; i < 2; i++)
+        out->ranks[i] = ferryi_arena_take(arena, count, sizeof(**out->ranks));
+    return out->uses && out->ranks[0] && out->ranks[1];
+}
+
+void
+ferryi_levels_sort(struct ferryi_arena *arena, struct ferryi_use *uses, size_t count)
+{
+    struct spare spare;
     if (are_sorted(uses, count))
         return;
-    struct ferryi_use *spare = count < DIGITS_FROM ? NULL : malloc(count * sizeof(*spare));
-    if (!spare) {
+    if (count < DIGITS_FROM || count > UINT32_MAX || !make_spare(arena, count, &spare)) {
         qsort(uses, count, sizeof(*uses), by_begin);
         return;
     }
-    sort_by_key(uses, count, true, spare);
+    sort_by_key(uses, count, true, &spare);
     for (size_t begin = 0, end; begin < count; begin = end) {
         for (end = begin + 1; end < count && uses[end].space == uses[begin].space;)
             end++;
         if (end - begin < DIGITS_FROM)
             qsort(uses + begin, end - begin, sizeof(*uses), by_begin);
         else
-            sort_by_key(uses + begin, end - begin, false, spare);
+            sort_by_key(uses + begin, end - begin, false, &spare);
     }
-    free(spare);
 }
 
 /* Returns whether every range that is written is disjoint from all other ranges in the list. */
@@ -151,9 +178,10 @@ by_place(const void *a, const void *b)
 }
 
 static ferry_status
-make_tree(struct tree *tree, const struct ferryi_use *uses, size_t use_count)
+make_tree(struct ferryi_arena *arena, struct tree *tree, const struct ferryi_use *uses,
+          size_t use_count)
 {
-    *tree = (struct tree){.points = calloc(2 * use_count, sizeof(*tree->points))};
+    *tree = (struct tree){.points = ferryi_arena_take(arena, 2 * use_count, sizeof(*tree->points))};
     if (!tree->points)
         return FERRY_ERROR_OUT_OF_MEMORY;
     for (size_t i = 0; i < use_count; i++) {
@@ -165,7 +193,7 @@ make_tree(struct tree *tree, const struct ferryi_use *uses, size_t use_count)
         if (i == 0 || by_place(&tree->points[tree->count - 1], &tree->points[i]) != 0)
             tree->points[tree->count++] = tree->points[i];
     }
-    tree->nodes = calloc(2 * tree->count, sizeof(*tree->nodes));
+    tree->nodes = ferryi_arena_take_zeroed(arena, 2 * tree->count, sizeof(*tree->nodes));
     return tree->nodes ? FERRY_OK : FERRY_ERROR_OUT_OF_MEMORY;
 }
 
@@ -238,11 +266,11 @@ note(struct tree *tree, size_t left, size_t right, uint32_t value, bool writes)
  * writes. The uses of copy i are the elements index[i] to index[i + 1] - 1 of `*out_by_copy`, where
  * `index` is the array `*out_index`. */
 static ferry_status
-index_uses(const struct ferryi_use *uses, size_t use_count, size_t copy_count,
-           const struct ferryi_use ***out_by_copy, size_t **out_index)
+index_uses(struct ferryi_arena *arena, const struct ferryi_use *uses, size_t use_count,
+           size_t copy_count, const struct ferryi_use ***out_by_copy, size_t **out_index)
 {
-    const struct ferryi_use **by_copy = calloc(use_count, sizeof(*by_copy));
-    size_t *index = calloc(copy_count + 2, sizeof(*index));
+    const struct ferryi_use **by_copy = ferryi_arena_take(arena, use_count, sizeof(*by_copy));
+    size_t *index = ferryi_arena_take_zeroed(arena, copy_count + 2, sizeof(*index));
     *out_by_copy = by_copy;
     *out_index = index;
     if (!by_copy || !index)
@@ -277,32 +305,26 @@ place_copy(struct tree *tree, const struct ferryi_use *const *uses, size_t count
 }
 
 ferry_status
-ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels, size_t copy_count,
-                  uint32_t *out_count)
+ferryi_levels_cut(struct ferryi_arena *arena, struct ferryi_use *uses, size_t use_count,
+                  uint32_t *levels, size_t copy_count, uint32_t *out_count)
 {
-    ferryi_levels_sort(uses, use_count);
+    ferryi_levels_sort(arena, uses, use_count);
     memset(levels, 0, copy_count * sizeof(*levels));
     *out_count = copy_count > 0;
     if (are_independent(uses, use_count))
         return FERRY_OK;
 
-    struct tree tree = {0};
-    const struct ferryi_use **by_copy = NULL;
-    size_t *index = NULL;
+    struct tree tree;
+    const struct ferryi_use **by_copy;
+    size_t *index;
     ferry_status status;
-    FERRY_TRY(status, fail, make_tree(&tree, uses, use_count));
-    FERRY_TRY(status, fail, index_uses(uses, use_count, copy_count, &by_copy, &index));
+    FERRY_TRY(status, fail, make_tree(arena, &tree, uses, use_count));
+    FERRY_TRY(status, fail, index_uses(arena, uses, use_count, copy_count, &by_copy, &index));
     for (size_t copy = 0; copy < copy_count; copy++) {
         levels[copy] = place_copy(&tree, by_copy + index[copy], index[copy + 1] - index[copy]);
         *out_count = higher(*out_count, levels[copy] + 1);
     }
+    return FERRY_OK;
 fail:
-    free(tree.points);
-    free(tree.nodes);
-    free(by_copy);
-    free(index);
-    return status == FERRY_OK
-               ? FERRY_OK
-               : ferryi_fail(status, "cut a batch of %zu copies into levels: no memory",
-                             copy_count);
+    return ferryi_fail(status, "cut a batch of %zu copies into levels: no memory", copy_count);
 }

@@ -6,9 +6,10 @@
  * Divides a list of copies into levels. No copy reads or writes bytes that a different copy of the
  * same level writes. So the copies of a level may be made in any order or concurrently. If the
  * levels are made in order, the result is the same as if the copies were made in the order of the
- * list. The functions allocate temporary memory and have no other side effects.
+ * list. The functions take temporary memory from an arena and have no other side effects.
  */
 
+#include "src/base/arena.h"
 #include "src/base/base.h"
 
 /* A range of bytes that a copy reads or writes; `begin` is less than `end`. Ranges in different
@@ -27,10 +28,11 @@ struct ferryi_use {
  * reads. For n uses, the time is proportional to n log n, or to n if the uses are sorted and do not
  * overlap.
  */
-ferry_status ferryi_levels_cut(struct ferryi_use *uses, size_t use_count, uint32_t *levels,
-                               size_t copy_count, uint32_t *out_count);
+ferry_status ferryi_levels_cut(struct ferryi_arena *arena, struct ferryi_use *uses,
+                               size_t use_count, uint32_t *levels, size_t copy_count,
+                               uint32_t *out_count);
 
 /* Sorts the uses by space and begin. */
-void ferryi_levels_sort(struct ferryi_use *uses, size_t count);
+void ferryi_levels_sort(struct ferryi_arena *arena, struct ferryi_use *uses, size_t count);
 
 #endif

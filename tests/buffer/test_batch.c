@@ -553,6 +553,8 @@ test_every_region_is_checked(void **state)
     refuses(f, b, ferry_buffer_region_from(b, INT, 0, 1, NULL), invalid);
     refuses(f, b, ferry_buffer_region_from(b, INT, 10, 1, &value), range);
     refuses(f, b, ferry_buffer_region_from(b, INT, (size_t)-2, 5, &value), range);
+    refuses(f, b, ferry_buffer_region_from(b, INT, 0, 2, (void *)(UINTPTR_MAX - 7)),
+            FERRY_ERROR_OVERFLOW);
     refuses(f, b, ferry_buffer_region_from(b, DOUBLE, 0, 1, &value), FERRY_ERROR_WRONG_TYPE);
     refuses(f, b, ferry_buffer_region_from(foreign, INT, 0, 1, &value), FERRY_ERROR_WRONG_CONTEXT);
     refuses(f, b, ferry_buffer_region_to(b, INT, 0, 1, NULL), invalid);

@@ -18,6 +18,7 @@ random_next(uint64_t *seed)
 }
 
 static const int spaces[3];
+static struct ferryi_arena arena;
 
 struct copy {
     struct ferryi_use reads, writes;
@@ -78,8 +79,8 @@ test_levels_are_as_low_as_can_be(void **state)
                     expected[i] = expected[j] + 1;
             highest = expected[i] > highest ? expected[i] : highest;
         }
-        assert_int_equal(ferryi_levels_cut(uses, 2 * copy_count, levels, copy_count, &count),
-                         FERRY_OK);
+        assert_int_equal(
+            ferryi_levels_cut(&arena, uses, 2 * copy_count, levels, copy_count, &count), FERRY_OK);
         for (uint32_t i = 0; i < copy_count; i++)
             if (levels[i] != expected[i])
                 fail_msg("round %d: copy %u is at level %u instead of %u", (int)round, i, levels[i],
@@ -101,9 +102,9 @@ test_reads_and_neighbours_are_independent(void **state)
                                 {&spaces[0], 5, 15, 1, false}, {&spaces[1], 10, 20, 1, true},
                                 {&spaces[0], 0, 10, 2, false}, {&spaces[1], 20, 30, 2, true}};
     uint32_t levels[3], count;
-    assert_int_equal(ferryi_levels_cut(uses, 6, levels, 3, &count), FERRY_OK);
+    assert_int_equal(ferryi_levels_cut(&arena, uses, 6, levels, 3, &count), FERRY_OK);
     assert_int_equal(count, 1);
-    assert_int_equal(ferryi_levels_cut(uses, 0, levels, 0, &count), FERRY_OK);
+    assert_int_equal(ferryi_levels_cut(&arena, uses, 0, levels, 0, &count), FERRY_OK);
     assert_int_equal(count, 0);
 }
 
@@ -122,7 +123,7 @@ test_many_copies_are_cut_quickly(void **state)
         uses[2 * i] = (struct ferryi_use){NULL, 8 * i, 8 * i + 8, i, false};
         uses[2 * i + 1] = (struct ferryi_use){NULL, 8 * i + 8, 8 * i + 16, i, true};
     }
-    assert_int_equal(ferryi_levels_cut(uses, 2 * MANY, levels, MANY, &count), FERRY_OK);
+    assert_int_equal(ferryi_levels_cut(&arena, uses, 2 * MANY, levels, MANY, &count), FERRY_OK);
     assert_int_equal(count, MANY);
     for (uint32_t i = 0; i < MANY; i++)
         assert_int_equal(levels[i], i);
@@ -130,13 +131,21 @@ test_many_copies_are_cut_quickly(void **state)
     free(levels);
 }
 
+static int
+free_arena(void **state)
+{
+    (void)state;
+    ferryi_arena_free(&arena);
+    return 0;
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels_are_as_low_as_can_be),
-        cmocka_unit_test(test_reads_and_neighbours_are_independent),
-        cmocka_unit_test(test_many_copies_are_cut_quickly),
+        cmocka_unit_test_teardown(test_levels_are_as_low_as_can_be, free_arena),
+        cmocka_unit_test_teardown(test_reads_and_neighbours_are_independent, free_arena),
+        cmocka_unit_test_teardown(test_many_copies_are_cut_quickly, free_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
