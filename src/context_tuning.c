@@ -42,6 +42,8 @@ static const struct key {
     {"staging.chunk", MEMBER(staging_chunk_bytes), false, sizes, "a size such as 2M", 4096,
      SIZE_MAX / 2},
     {"staging.chunks", MEMBER(staging_chunk_count), false, counts, "a number", 2, 1 << 16},
+    {"staging.part", MEMBER(staging_part_bytes), false, sizes, "a size such as 256K", 4096,
+     SIZE_MAX / 2},
     {"staging.threads", MEMBER(staging_threads), false, counts, "a number", 1, 16},
     {"staging.copy", MEMBER(staging_loop), true, loops, "auto, libc, prefetch or stream", 0,
      UINT64_MAX},

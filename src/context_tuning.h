@@ -13,7 +13,7 @@
 
 /* Parsed values; zero means the default. */
 struct ferryi_context_tuning {
-    uint64_t staging_chunk_bytes, staging_chunk_count, staging_threads;
+    uint64_t staging_chunk_bytes, staging_chunk_count, staging_part_bytes, staging_threads;
     uint64_t staging_loop; /* enum ferryi_copy_loop */
     uint64_t emulated_memory_bytes, emulated_latency_ns, emulated_bytes_per_second;
     uint64_t emulated_without_peers, cuda_without_batches;

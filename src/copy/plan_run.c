@@ -44,7 +44,7 @@ target_place(const ferryi_plan *plan, const struct ferryi_row *copy, struct choi
 static ferry_status
 run_level(ferryi_plan *plan, size_t begin, size_t end)
 {
-    struct choice last = {NULL};
+    struct choice last = {.store = NULL};
     ferry_status status = ferryi_move_expect(&plan->move, end - begin);
     for (size_t i = begin; i < end && status == FERRY_OK; i++) {
         const struct ferryi_row *copy = &plan->copies[i];

@@ -264,16 +264,19 @@ fill_from_device(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return status;
 }
 
-/* Returns how the batch is staged. Helper threads and large chunks are for what helpers may copy.
- */
+/* Returns how the batch is staged. Helper threads are for what helpers may copy. A long batch fills
+ * whole chunks, because each chunk costs a launch or a batched copy. */
 static struct ferryi_staging
 choose_staging(const struct ferryi_batch *batch)
 {
     const struct ferryi_run *run = batch->run;
     bool down = run->direction == FERRY_DIRECTION_DOWNLOAD;
-    return is_for_helpers(batch->host_side)
-               ? ferryi_staging_choose(run)
-               : ferryi_staging_plain(run->engine, down ? run->source_place : run->target_place);
+    if (!is_for_helpers(batch->host_side))
+        return ferryi_staging_plain(run->engine, down ? run->source_place : run->target_place);
+    struct ferryi_staging how = ferryi_staging_choose(run);
+    if (run->bytes >= FERRYI_HELP_FROM)
+        how.part = how.ring->chunk_bytes;
+    return how;
 }
 
 static void

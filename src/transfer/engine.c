@@ -13,10 +13,11 @@
 #define CHUNK_COUNT              4
 #define CHUNK_COUNT_WITH_HELPERS 8
 #define CHUNK_COUNT_MOST         16
-/* Each device has a ring of small chunks and a ring of large chunks. The ring of large chunks has
- * this number of chunks for each chunk of the other ring. Measured with an H100 and 8 threads:
- * uploads of 64 MiB and more reach 50 GB/s through 32 large chunks, and 43 GB/s through 16. */
-#define LARGE_COUNT_FACTOR 2
+/* A ring has this number of chunks for each thread, and on devices where each chunk costs driver
+ * calls twice as many, up to 32 chunks of 512 KiB. Such a ring fits into the third-level caches,
+ * and page-locks at most 16 MiB. */
+#define CHUNKS_PER_THREAD 2
+#define DRIVEN_FACTOR     2
 
 /* -- life -------------------------------------------------------------------------------------- */
 
@@ -47,8 +48,9 @@ chunks_for(unsigned helpers)
 {
     if (helpers == 0)
         return CHUNK_COUNT;
-    return ferryi_min_size(ferryi_max_size(2 * (helpers + 1), CHUNK_COUNT_WITH_HELPERS),
-                           CHUNK_COUNT_MOST);
+    return ferryi_min_size(
+        ferryi_max_size(CHUNKS_PER_THREAD * (helpers + 1), CHUNK_COUNT_WITH_HELPERS),
+        CHUNK_COUNT_MOST);
 }
 
 int
@@ -77,18 +79,18 @@ open_port(ferryi_engine *engine, int place)
 {
     const struct ferryi_engine_config *config = &engine->config;
     struct ferryi_port *port = &engine->ports[place];
-    size_t count = config->chunk_count;
+    size_t bytes = config->chunk_bytes, count = config->chunk_count;
     if (!count)
         count = chunks_for(ferryi_staging_helpers(engine, place));
     ferryi_mutex_init(&port->mutex);
-    bool small = engine->fixed_ring || !ferryi_engine_is_driven(engine, place);
+    if (!engine->fixed_ring && ferryi_engine_is_driven(engine, place)) {
+        bytes *= DRIVEN_FACTOR;
+        count *= count > CHUNK_COUNT ? DRIVEN_FACTOR : 1;
+    }
     int node = (int)engine->devices[place]->host_node - 1;
     if (node >= 0 && !ferryi_machine_has_nodes(""))
         node = -1;
-    ferryi_ring_init(&port->ring, engine->devices[place], config->order,
-                     small ? config->chunk_bytes : 2 * config->chunk_bytes, count, node);
-    ferryi_ring_init(&port->large, engine->devices[place], config->order, FERRYI_LARGE_CHUNK_BYTES,
-                     LARGE_COUNT_FACTOR * count, node);
+    ferryi_ring_init(&port->ring, engine->devices[place], config->order, bytes, count, node);
     atomic_init(&port->reachable, find_reachable(engine, place));
 }
 
@@ -154,7 +156,6 @@ ferryi_engine_destroy(ferryi_engine **engine)
         struct ferryi_port *port = &(*engine)->ports[place];
         ferryi_ring_clear(&port->ring);
         ferryi_scatter_clear(*engine, place);
-        ferryi_ring_clear(&port->large);
         ferryi_mutex_is_needless(&port->mutex);
         ferryi_timeline *timelines[] = {port->in, port->out, port->late};
         for (size_t i = 0; i < sizeof(timelines) / sizeof(*timelines); i++)

@@ -105,6 +105,9 @@ struct ferryi_engine_config {
     const struct ferryi_log *log;
     /* size and number of the chunks in each staging ring; 0: the engine chooses */
     size_t chunk_bytes, chunk_count;
+    /* Size of the parts into which a long transfer of one range is divided. It is rounded up to
+     * whole pages, and at most the size of a chunk. 0: the engine chooses. */
+    size_t part_bytes;
     /* The loop that copies pageable memory into and out of staging chunks. */
     enum ferryi_copy_loop copy;
     unsigned threads; /* number of threads that fill and drain staging chunks, including the calling

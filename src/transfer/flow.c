@@ -3,6 +3,16 @@
 
 /* -- device memory as source and sink ---------------------------------------------------------- */
 
+/* Loads the cache lines into which the host will write next, unless they were loaded before. The
+ * device copies meanwhile, so this takes no time of the transfer. */
+static void
+touch_target(struct ferryi_flow *flow)
+{
+    for (size_t at = 0; at < flow->touched; at += FERRYI_LINE)
+        __builtin_prefetch(flow->target + at, 1);
+    flow->touched = 0;
+}
+
 /*
  * Records that the queued downloads use the chunk into which they copy.
  *
@@ -15,8 +25,10 @@ ferry_status
 ferryi_flow_mark_fetched(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 {
     ferryi_timeline *timeline = ferryi_run_source_timeline(flow->run);
-    if (chunk->bytes == flow->run->bytes)
+    if (chunk->bytes == flow->run->bytes) {
+        touch_target(flow);
         return ferryi_chunk_settle(chunk, timeline);
+    }
     ferry_status status = ferryi_chunk_mark(chunk, timeline);
     return status == FERRY_OK ? ferryi_timeline_flush(timeline) : status;
 }
@@ -111,6 +123,7 @@ drain_next(struct ferryi_flow *flow)
 {
     struct ferryi_chunk *chunk = flow->filling.first;
     finish_task(flow, chunk);
+    touch_target(flow);
     FERRYI_OR_RETURN(ferryi_chunk_wait(flow->ring, chunk));
     ferry_status status = flow->drain(flow, chunk);
     flow->drained += chunk->bytes;
@@ -146,6 +159,15 @@ give_all(struct ferryi_flow *flow, struct ferryi_chain *chain)
     }
 }
 
+/* Returns whether a helper thread has filled the oldest chunk, which can therefore be drained. */
+static bool
+is_filled(const struct ferryi_flow *flow)
+{
+    const struct ferryi_chunk *chunk = flow->filling.first;
+    return flow->filling.count > 0 && chunk->task.given &&
+           atomic_load_explicit(&chunk->task.done, memory_order_acquire);
+}
+
 ferry_status
 ferryi_flow_run(struct ferryi_flow *flow)
 {
@@ -154,8 +176,9 @@ ferryi_flow_run(struct ferryi_flow *flow)
     ferry_status status = FERRY_OK;
     flow->filled = flow->drained = run->done;
     while (status == FERRY_OK && run->done < run->bytes) {
-        bool none;
-        status = fill_next(flow, &none);
+        bool none = is_filled(flow);
+        if (!none)
+            status = fill_next(flow, &none);
         if (status != FERRY_OK || !none)
             continue;
         if (flow->filling.count > 0 && flow->draining.count < window)

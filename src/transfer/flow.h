@@ -16,6 +16,9 @@
  * the flow waits only for the task. So it may return a chunk to the ring while a device still reads
  * the chunk. The next transfer that takes the chunk waits for the device.
  *
+ * If helper threads fill chunks, the calling thread drains a chunk as soon as it is filled, and
+ * makes the copies of other chunks only while none is ready.
+ *
  * The flow counts chunks and bytes, reports progress, and checks after each chunk whether the
  * transfer was cancelled. After a failure, it returns all its chunks to the ring.
  */
@@ -43,9 +46,10 @@ struct ferryi_flow {
                    */
     const char *source; /* address of the source's first byte; NULL: the source is not one range of
                            memory */
-    void *user;         /* data for the functions `fill` and `drain` */
-    size_t filled;      /* number of bytes whose filling has begun */
-    size_t drained;     /* number of bytes in the chunks whose draining has begun or ended */
+    size_t touched; /* number of bytes of the target that the first wait loads into the caches */
+    void *user;     /* data for the functions `fill` and `drain` */
+    size_t filled;  /* number of bytes whose filling has begun */
+    size_t drained; /* number of bytes in the chunks whose draining has begun or ended */
     struct ferryi_chain filling, draining;
 };
 

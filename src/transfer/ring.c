@@ -6,9 +6,6 @@
 
 #include "src/base/node.h"
 
-/* Number of large chunks in flight that is enough to keep a device busy. */
-#define LARGE_IN_FLIGHT 4
-
 void
 ferryi_ring_init(struct ferryi_ring *ring, ferryi_device *device, ferryi_order *order,
                  size_t chunk_bytes, size_t chunk_count, int node)
@@ -124,17 +121,6 @@ grow(struct ferryi_ring *ring, struct ferryi_chunk **out)
     return status;
 }
 
-/* Returns whether a caller that holds no chunk should wait for a chunk that is already in the free
- * list, rather than allocate a new one. Queued copies may still use the chunks of that list, so the
- * device stays busy during the wait. A driver takes about a millisecond to allocate a large chunk,
- * but a device copies one in tens of microseconds. */
-FERRYI_REQUIRES(ferryi_ring_mutex)
-static bool
-waits_rather(const struct ferryi_ring *ring)
-{
-    return ring->chunk_bytes >= FERRYI_LARGE_CHUNK_BYTES && ring->free.count >= LARGE_IN_FLIGHT;
-}
-
 /* Takes a free chunk of the ring, or allocates one. Queued work may still be using the chunk. */
 static ferry_status
 find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
@@ -145,7 +131,7 @@ find(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out)
     ferryi_mutex_lock(&ring->mutex);
     for (;;) {
         may_grow = may_grow && ring->made < ring->chunk_count;
-        *out = unlink_free(ring, !may_grow || (block && waits_rather(ring)));
+        *out = unlink_free(ring, !may_grow);
         if (!*out && may_grow) {
             status = grow(ring, out);
             may_grow = false;
@@ -196,9 +182,9 @@ covers(ferryi_sync_point later, ferryi_sync_point earlier)
  * Waits until no queued work uses the chunk, which the caller has taken from the ring.
  *
  * The function first considers the last use of the chunk in the middle of the free list, which is
- * usually later than the last use of `chunk`. If `alone` is true (the caller holds no other chunk)
- * and the ring's chunks are small, the function waits for this later use. Half of the free chunks
- * are then unused, and the other half keeps the device busy.
+ * usually later than the last use of `chunk`. If `alone` is true (the caller holds no other chunk),
+ * the function waits for this later use. Half of the free chunks are then unused, and the other
+ * half keeps the device busy.
  *
  * In all other cases, the function only queries whether the later use is complete. If it is, half
  * of the free chunks are known to be unused, and no wait is needed. Otherwise, the function waits
@@ -208,9 +194,7 @@ static ferry_status
 wait_for_use(struct ferryi_ring *ring, struct ferryi_chunk *chunk, bool alone)
 {
     ferryi_sync_point middle = find_middle(ring, chunk);
-    bool half =
-        alone && ring->chunk_bytes < FERRYI_LARGE_CHUNK_BYTES && covers(middle, chunk->used);
-    if (half)
+    if (alone && covers(middle, chunk->used))
         FERRYI_OR_RETURN(ferryi_sync_point_wait(ring->order, NULL, middle));
     else
         ferryi_sync_point_poll(ring->order, middle);
@@ -231,25 +215,6 @@ ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out
     else if (chunk)
         ferryi_ring_give(ring, chunk);
     return status;
-}
-
-bool
-ferryi_ring_is_usable(struct ferryi_ring *ring)
-{
-    ferryi_mutex_lock(&ring->mutex);
-    bool made = ring->made > 0;
-    ferryi_mutex_unlock(&ring->mutex);
-    if (made)
-        return true;
-    struct ferryi_kept_error before;
-    ferryi_last_error_keep(&before);
-    struct ferryi_chunk *chunk = NULL;
-    bool usable = find(ring, false, &chunk) == FERRY_OK;
-    if (chunk)
-        ferryi_ring_give(ring, chunk);
-    if (!usable)
-        ferryi_last_error_restore(&before);
-    return usable;
 }
 
 void

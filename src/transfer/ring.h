@@ -23,11 +23,6 @@
 #include "src/stream/timeline.h"
 #include "src/transfer/helpers.h"
 
-/* Size of a chunk in a staging ring of large chunks. Large chunks are used on devices where each
- * chunk costs driver calls. On other devices, chunks are small, so that they stay in the
- * processor's caches between being filled and being drained. */
-#define FERRYI_LARGE_CHUNK_BYTES ((size_t)2 << 20)
-
 struct ferryi_chunk {
     void *memory;
     ferryi_sync_point used; /* the queued work that may still use the chunk's memory; 0: none */
@@ -76,10 +71,6 @@ void ferryi_ring_clear(struct ferryi_ring *ring);
  */
 ferry_status ferryi_ring_take(struct ferryi_ring *ring, bool block, struct ferryi_chunk **out);
 void ferryi_ring_give(struct ferryi_ring *ring, struct ferryi_chunk *chunk);
-
-/* Returns whether the ring has at least one chunk. If the ring has none, first tries to allocate
- * one. Does not change the calling thread's error message. */
-bool ferryi_ring_is_usable(struct ferryi_ring *ring);
 
 /*
  * Records that all work queued on the timeline so far may use the chunk.

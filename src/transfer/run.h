@@ -19,8 +19,7 @@
 FERRYI_MUTEX_CLASS(ferryi_port_mutex);
 
 /* Minimum size of a transfer that uses helper threads. Such a transfer starts the helper threads if
- * they are not running. On devices where each chunk costs driver calls, it also uses large chunks.
- */
+ * they are not running. */
 #define FERRYI_HELP_FROM ((size_t)1 << 20)
 
 /* The engine's state for one device. */
@@ -32,8 +31,6 @@ struct ferryi_port {
         bool scatter_asked;
     };
     struct ferryi_ring ring;
-    struct ferryi_ring large; /* a ring of large chunks for long transfers; each chunk is allocated
-                                 when it is first used */
     /* The set of places from which the device can copy directly, with one bit for each place. A
      * place is removed if a copy from it fails as unsupported. */
     _Atomic uint32_t reachable;
@@ -178,8 +175,8 @@ ferry_status ferryi_run_mark_sent(struct ferryi_run *run, const struct ferryi_ri
 ferry_status ferryi_staged_copy(struct ferryi_run *run, const struct ferryi_staging *how,
                                 void *target, const void *source);
 
-/* Returns the parameters of a simple staged transfer at a place. Such a transfer uses the ring of
- * small chunks and no helper threads. */
+/* Returns the parameters of a simple staged transfer at a place. Such a transfer uses whole
+ * chunks and no helper threads. */
 struct ferryi_staging ferryi_staging_plain(ferryi_engine *engine, int place);
 /* Returns the number of helper threads that take part in a device's long transfers. */
 unsigned ferryi_staging_helpers(const ferryi_engine *engine, int place);

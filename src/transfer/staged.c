@@ -47,6 +47,17 @@ drain_to_host(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
     return FERRY_OK;
 }
 
+/* Returns how many bytes of the target of a transfer its thread loads into the caches while a
+ * device copies: all of them in a short download from a device with a copy engine. */
+static size_t
+touched_by(const struct ferryi_run *run)
+{
+    return run->direction == FERRY_DIRECTION_DOWNLOAD && run->bytes <= FERRYI_STAGED_MOST &&
+                   ferryi_engine_is_driven(run->engine, run->source_place)
+               ? run->bytes
+               : 0;
+}
+
 ferry_status
 ferryi_staged_copy(struct ferryi_run *run, const struct ferryi_staging *how, void *target,
                    const void *source)
@@ -62,6 +73,7 @@ ferryi_staged_copy(struct ferryi_run *run, const struct ferryi_staging *how, voi
                                        .window = to_host ? how->window : 1,
                                        .target = target,
                                        .source = source,
+                                       .touched = touched_by(run),
                                        .user = &staged};
     return ferryi_flow_run(&staged.flow);
 }

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/run.h"
 
-/* Chooses the ring, the copy loop and the number of helpers of a staged transfer. */
+/* Chooses the parts, the copy loop and the number of helpers of a staged transfer. */
 
-/* A transfer through large chunks is divided into at least LARGE_PARTS parts, unless these parts
- * would be smaller than LARGE_PART_LEAST bytes. */
-#define LARGE_PARTS      8
-#define LARGE_PART_LEAST ((size_t)512 << 10)
-/* A transfer through small chunks is divided into at least SMALL_PARTS parts, unless these parts
- * would be smaller than SMALL_PART_LEAST bytes. The host fills or drains one part while the device
- * copies the other. This applies only to devices where each chunk costs driver calls. */
-#define SMALL_PARTS      2
-#define SMALL_PART_LEAST ((size_t)64 << 10)
+/* Sizes of the parts into which a transfer of one range is divided on devices where each part costs
+ * driver calls. From FERRYI_HELP_FROM bytes on, all parts have PART_BYTES bytes, so that the device
+ * starts early and all threads have work until the end; from LONG_PART_FROM bytes on they have
+ * LONG_PART_BYTES bytes, since the begin and the end then hardly count. */
+#define PART_BYTES      ((size_t)256 << 10)
+#define LONG_PART_BYTES ((size_t)512 << 10)
+#define LONG_PART_FROM  ((size_t)256 << 20)
+/* A shorter transfer is divided into SMALL_PARTS parts, unless these parts would be smaller than
+ * SMALL_UPLOAD_LEAST or SMALL_DOWNLOAD_LEAST bytes. The host fills or drains one part while the
+ * device copies the other. A short upload gains nothing, because it returns when the last byte is
+ * in the ring. */
+#define SMALL_PARTS          2
+#define SMALL_UPLOAD_LEAST   ((size_t)64 << 10)
+#define SMALL_DOWNLOAD_LEAST ((size_t)32 << 10)
 /* HELPERS_PLAIN is the number of helper threads for a device whose link is slow or has an unknown
  * speed. HELPERS_MOST is the maximum number for any device. */
 #define HELPERS_PLAIN 3
@@ -100,27 +105,23 @@ ferryi_staging_plain(ferryi_engine *engine, int place)
         .ring = ring, .loop = FERRYI_COPY_LIBC, .window = 1, .part = ring->chunk_bytes};
 }
 
-static struct ferryi_ring *
-ring_of(ferryi_engine *engine, int place, size_t bytes)
-{
-    struct ferryi_port *port = &engine->ports[place];
-    bool large =
-        bytes >= FERRYI_HELP_FROM && !engine->fixed_ring && ferryi_engine_is_driven(engine, place);
-    return large && ferryi_ring_is_usable(&port->large) ? &port->large : &port->ring;
-}
-
 /* Returns how many bytes of each staging chunk a transfer of `bytes` bytes uses. The number is
  * chosen so that even a short transfer has several chunks in flight. */
 static size_t
-part_of(const ferryi_engine *engine, int place, const struct ferryi_ring *ring, size_t bytes)
+part_of(const ferryi_engine *engine, int place, bool down, size_t bytes)
 {
-    if (engine->fixed_ring || !ferryi_engine_is_driven(engine, place))
-        return ring->chunk_bytes;
-    bool large = ring->chunk_bytes >= FERRYI_LARGE_CHUNK_BYTES;
-    size_t part = large ? ferryi_max_size(bytes / LARGE_PARTS, LARGE_PART_LEAST)
-                        : ferryi_max_size(bytes / SMALL_PARTS, SMALL_PART_LEAST);
-    part = (part + FERRYI_PAGE - 1) / FERRYI_PAGE * FERRYI_PAGE;
-    return ferryi_min_size(part, ring->chunk_bytes);
+    const size_t chunk = engine->ports[place].ring.chunk_bytes;
+    const bool is_short = bytes < FERRYI_HELP_FROM;
+    size_t part = is_short ? 0 : engine->config.part_bytes;
+    if (part == 0 && (engine->fixed_ring || !ferryi_engine_is_driven(engine, place)))
+        return chunk;
+    if (is_short)
+        part =
+            ferryi_max_size(bytes / SMALL_PARTS, down ? SMALL_DOWNLOAD_LEAST : SMALL_UPLOAD_LEAST);
+    else if (part == 0)
+        part = bytes < LONG_PART_FROM ? PART_BYTES : LONG_PART_BYTES;
+    part = ferryi_min_size(part, chunk);
+    return ferryi_min_size((part + FERRYI_PAGE - 1) / FERRYI_PAGE * FERRYI_PAGE, chunk);
 }
 
 /* Returns the number of helper threads that saturate a device's link together with the calling
@@ -176,11 +177,11 @@ ferryi_staging_choose(const struct ferryi_run *run)
     const bool down = run->direction == FERRY_DIRECTION_DOWNLOAD;
     const bool peer = run->direction == FERRY_DIRECTION_PEER;
     const int place = down ? run->source_place : run->target_place;
-    struct ferryi_ring *ring = ring_of(engine, place, run->bytes);
+    struct ferryi_ring *ring = &engine->ports[place].ring;
     struct ferryi_staging how = {.ring = ring,
                                  .loop = ferryi_staging_loop(engine, place, !down, run->bytes),
                                  .window = 1,
-                                 .part = part_of(engine, place, ring, run->bytes)};
+                                 .part = part_of(engine, place, down, run->bytes)};
     unsigned helpers = run->bytes > how.part && !peer ? helpers_for(engine, place, run->bytes) : 0;
     if (helpers > 0) {
         how.shared = true;

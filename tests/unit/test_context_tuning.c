@@ -28,11 +28,13 @@ test_every_key(void **state)
 {
     (void)state;
     struct ferryi_context_tuning t =
-        parsed("staging.chunk=2M  staging.chunks=8 staging.threads=4 staging.copy=stream "
+        parsed("staging.chunk=2M  staging.chunks=8 staging.part=128K staging.threads=4 "
+               "staging.copy=stream "
                "emulated.memory=256M "
                "emulated.latency=10us emulated.bandwidth=3.5G emulated.peers=no ");
     assert_int_equal(t.staging_chunk_bytes, 2 << 20);
     assert_int_equal(t.staging_chunk_count, 8);
+    assert_int_equal(t.staging_part_bytes, 128 << 10);
     assert_int_equal(t.staging_threads, 4);
     assert_int_equal(t.staging_loop, FERRYI_COPY_STREAM);
     assert_int_equal(t.emulated_memory_bytes, 256 << 20);
@@ -49,6 +51,7 @@ test_values_and_bounds(void **state)
                      8192); /* the last of two values for a key applies */
     assert_int_equal(parsed("staging.chunk=1").staging_chunk_bytes, 4096);
     assert_int_equal(parsed("staging.chunks=1").staging_chunk_count, 2);
+    assert_int_equal(parsed("staging.part=1").staging_part_bytes, 4096);
     assert_int_equal(parsed("staging.threads=99").staging_threads, 16);
     assert_int_equal(parsed("staging.chunk=0").staging_chunk_bytes, 0);
     assert_int_equal(parsed("emulated.latency=2ms").emulated_latency_ns, 2000000);
@@ -81,6 +84,9 @@ static const struct {
     {"staging.chunk=.5M", "staging.chunk takes a size"},
     {"staging.chunk=99999999999999999999", "staging.chunk takes a size"},
     {"staging.chunk=18446744073709551615G", "staging.chunk takes a size"},
+    {"staging.part=", "staging.part takes a size"},
+    {"staging.part=-256K", "staging.part takes a size"},
+    {"staging.part=half", "staging.part takes a size"},
     {"staging.chunks=2K", "staging.chunks takes a number"},
     {"emulated.latency=10", "emulated.latency takes a time"},
     {"emulated.peers=maybe", "emulated.peers takes yes or no"},

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests transfers of host memory that another library has page-locked. The driver knows such
- * memory, so Ferry asks fakecuda for it. */
+ * memory, so Ferry asks fakecuda for it. Also tests how much memory Ferry page-locks itself for
+ * staging. */
 #include <string.h>
 
-#include "src/transfer/pins.h"
+#include "src/stream/shell.h"
+#include "src/transfer/run.h"
 #include "tests/support/copies.h"
 #include "tests/unit/cuda_fixture.h"
 
@@ -312,6 +314,43 @@ test_memory_that_ferry_registered_in_part_is_staged(void **state)
     free(memory);
 }
 
+/* -- the staging ring
+ * -------------------------------------------------------------------------- */
+
+/* Checks that the first long transfers page-lock no more than one ring of at most 16 MiB, chunk
+ * by chunk, and later ones nothing. */
+static void
+test_long_transfers_page_lock_one_ring(void **state)
+{
+    (void)state;
+    const size_t bytes = (size_t)64 << 20;
+    for (int threads = 1; threads <= 8; threads *= 2) {
+        char tuning[32];
+        ferry_context *context;
+        ferry_int_buffer buffer;
+        snprintf(tuning, sizeof(tuning), "staging.threads=%d", threads);
+        const ferry_context_options options = {
+            .devices = "cuda:0", .pin_after = FERRY_PIN_NEVER, .tuning = tuning};
+        OK(ferry_context_create(&options, &context));
+        OK(ferry_int_create(context, bytes / 4, NULL, &buffer));
+        int32_t *memory = calloc(1, bytes);
+        assert_non_null(memory);
+        const struct ferryi_ring *ring = &context->engine->ports[1].ring;
+        const uint64_t before = fake->fakecuda_calls_of("cuMemHostAlloc");
+        assert_true(ring->chunk_count * ring->chunk_bytes <= (size_t)16 << 20);
+        for (int round = 0; round < 3; round++) {
+            OK(ferry_int_copy_from(buffer, 0, bytes / 4, memory,
+                                   ON(ferry_context_stream(context, 1))));
+            OK(ferry_int_copy_to(buffer, 0, bytes / 4, memory, NULL));
+            const uint64_t allocations = fake->fakecuda_calls_of("cuMemHostAlloc") - before;
+            assert_true(allocations > 0 && allocations <= ring->chunk_count);
+        }
+        free(memory);
+        ferry_int_destroy(&buffer);
+        ferry_context_destroy(&context);
+    }
+}
+
 int
 main(void)
 {
@@ -319,6 +358,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         PINNED_TEST(test_memory_of_others_is_not_staged),
         cmocka_unit_test_setup_teardown(test_memory_of_others_is_not_staged, start_lazy, end),
+        PINNED_TEST(test_long_transfers_page_lock_one_ring),
         PINNED_TEST(test_wrapped_memory_of_others_is_not_staged),
         PINNED_TEST(test_rows_lie_in_one_range),
         PINNED_TEST(test_memory_in_part_of_others_is_staged),

@@ -1020,45 +1020,64 @@ test_keep_going_may_copy(void **state)
 
 /* -- the chunks of uploads --------------------------------------------------------------------- */
 
-/* Checks that an upload of pageable memory is divided into chunks of `expected` bytes. If
- * `ring_chunk` is 0, the engine chooses the size. */
+/* Checks that a transfer of pageable memory is divided into parts of `expected` bytes. If
+ * `ring_chunk` or `part` is 0, the engine chooses the size of the chunks or of the parts. */
 static void
-assert_chunks(unsigned threads, size_t ring_chunk, size_t bytes, size_t expected)
+assert_parts(unsigned threads, size_t ring_chunk, size_t part, size_t bytes, bool down,
+             size_t expected)
 {
     const unsigned before = staging_threads;
     struct bench b;
     staging_threads = threads;
     bench_open(&b, ring_chunk, 0);
+    b.engine->config.part_bytes = part;
     staging_threads = before;
-    char *device = device_memory(&b, 1, bytes), *source = allocate(bytes);
-    scribble(source, bytes, 6);
-    const struct rig_stream *stream = timeline_for(&b, 1, 0)->native;
-    assert_int_equal(copy(&b, at(1, device), at(0, source), bytes, NULL), FERRY_OK);
+    char *device = device_memory(&b, 1, bytes), *host = allocate(bytes);
+    scribble(down ? device : host, bytes, 6);
+    const struct rig_stream *stream =
+        (down ? timeline_for(&b, 0, 1) : timeline_for(&b, 1, 0))->native;
+    assert_int_equal(down ? copy(&b, at(0, host), at(1, device), bytes, NULL)
+                          : copy(&b, at(1, device), at(0, host), bytes, NULL),
+                     FERRY_OK);
     finish(&b, 1);
-    assert_memory_equal(device, source, bytes);
-    for (size_t i = 0; i < 5 && i < bytes / expected; i++)
-        assert_int_equal(stream->operations[i].bytes, expected);
+    assert_memory_equal(device, host, bytes);
+    size_t left = bytes;
+    for (size_t i = 0; left > 0; i++) {
+        assert_true(i < stream->count);
+        assert_int_equal(stream->operations[i].bytes, left < expected ? left : expected);
+        left -= stream->operations[i].bytes;
+    }
     device_free(&b, 1, device);
-    free(source);
+    free(host);
     bench_close(&b);
 }
 
-/* Checks into how many chunks uploads are divided. Short uploads have several chunks in flight,
- * unless they are very short. Long uploads use chunks of the full size, because each chunk costs
- * driver calls. */
+/* Checks into which parts transfers are divided. Short transfers have two parts, unless these would
+ * be very short. From 1 MiB on, all parts have the same size, and long ones have a longer one. */
 static void
-test_uploads_are_divided_into_chunks(void **state)
+test_transfers_are_divided_into_equal_parts(void **state)
 {
     (void)state;
     for (unsigned threads = 1; threads <= 8; threads *= 2) {
-        assert_chunks(threads, 0, 40 * KIB, 40 * KIB);
-        assert_chunks(threads, 0, 128 * KIB, 64 * KIB);
-        assert_chunks(threads, 0, 512 * KIB, 256 * KIB);
-        assert_chunks(threads, 0, MIB, 512 * KIB);
-        assert_chunks(threads, 0, 4 * MIB, 512 * KIB);
-        assert_chunks(threads, 0, 16 * MIB, 2 * MIB);
+        assert_parts(threads, 0, 0, 64 * KIB, false, 64 * KIB);
+        assert_parts(threads, 0, 0, 128 * KIB, false, 64 * KIB);
+        assert_parts(threads, 0, 0, 32 * KIB, true, 32 * KIB);
+        assert_parts(threads, 0, 0, 64 * KIB, true, 32 * KIB);
+        for (int down = 0; down < 2; down++) {
+            assert_parts(threads, 0, 0, 512 * KIB, down, 256 * KIB);
+            assert_parts(threads, 0, 0, MIB, down, 256 * KIB);
+            assert_parts(threads, 0, 0, 4 * MIB + 1, down, 256 * KIB);
+            assert_parts(threads, 0, 0, 16 * MIB, down, 256 * KIB);
+        }
     }
-    assert_chunks(4, 512 * KIB, 16 * MIB, 512 * KIB); /* a configured size */
+    assert_parts(4, 0, 0, 256 * MIB, false, 512 * KIB);
+    /* a configured chunk, and configured parts, which are whole pages and fit into a chunk */
+    assert_parts(4, 512 * KIB, 0, 16 * MIB, false, 512 * KIB);
+    assert_parts(4, 0, 128 * KIB, 16 * MIB, true, 128 * KIB);
+    assert_parts(4, 0, 128 * KIB + 1, 16 * MIB, false, 132 * KIB);
+    assert_parts(4, 0, 5 * MIB, 16 * MIB, false, 512 * KIB);
+    assert_parts(4, 64 * KIB, 16 * KIB, 2 * MIB, false, 16 * KIB);
+    assert_parts(4, 0, 16 * KIB, 128 * KIB, false, 64 * KIB); /* parts are for long transfers */
 }
 
 /* -- devices that take pageable memory --------------------------------------------------------- */
@@ -1567,7 +1586,7 @@ main(void)
         cmocka_unit_test(test_a_flag_cancels_too),
         cmocka_unit_test(test_progress_over_several_transfers),
         cmocka_unit_test(test_keep_going_may_copy),
-        cmocka_unit_test(test_uploads_are_divided_into_chunks),
+        cmocka_unit_test(test_transfers_are_divided_into_equal_parts),
         cmocka_unit_test(test_pageable_memory_goes_straight_and_is_waited_for),
         cmocka_unit_test(test_what_a_device_does_not_take_is_staged),
         cmocka_unit_test(test_pieces_go_straight_too),
