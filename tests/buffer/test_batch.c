@@ -306,6 +306,31 @@ test_a_batch_moves_exactly_its_ranges(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* Each copy of a batch writes where the bytes of its own range are current: stretches of a buffer
+ * are alternately at the host and at a device, and no copy of one stretch may be written as another
+ * one is. One range has bytes of two stretches. */
+static void
+test_a_batch_writes_where_its_ranges_are(void **state)
+{
+    fixture *f = *state;
+    enum { STRETCHES = 10, EACH = 100, IN_EACH = 4 };
+    static int32_t values[IN_EACH * STRETCHES];
+    if (f->places == 0 || f->coherent)
+        skip();
+    ferry_buffer *b = make_counting(f, STRETCHES * EACH, 0);
+    for (size_t i = 1; i < STRETCHES; i += 2)
+        write_counting(f, b, 1, i * EACH, EACH, 1000);
+    copy_list *batch = make_batch();
+    for (size_t i = 0; i < STRETCHES * IN_EACH; i++)
+        OK(copy_list_from(batch, b, INT, i * (EACH / IN_EACH) + 2, values, 1));
+    OK(copy_list_from(batch, b, INT, EACH - 1, values, 2)); /* current at no place as a whole */
+    ferry_transfer_stats before = moved(f);
+    OK(copy_list_submit(batch, NULL));
+    expect_moved(f, &before, (uint64_t)STRETCHES / 2 * IN_EACH * sizeof(int32_t), 0);
+    copy_list_destroy(&batch);
+    ferry_buffer_destroy(&b);
+}
+
 /* -- conflicts --------------------------------------------------------------------------------- */
 
 /* A batch conflicts with a scope only if the scope overlaps a range of one of its copies. Conflicts
@@ -836,6 +861,7 @@ main(void)
         TEST(test_dependent_copies_take_a_submission_for_each_level),
         TEST(test_one_copy_inside_a_buffer_may_overlap_itself),
         TEST(test_a_batch_moves_exactly_its_ranges),
+        TEST(test_a_batch_writes_where_its_ranges_are),
         TEST(test_a_batch_conflicts_on_its_ranges_only),
         TEST(test_batches_of_several_threads_come_to_an_end),
         TEST(test_async_batches_keep_the_order_of_submission),
