@@ -306,7 +306,7 @@ test_a_batch_moves_exactly_its_ranges(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* Each copy of a batch writes where the bytes of its own range are current: stretches of a buffer
+/* Each copy of a batch writes where the bytes of its range are current: stretches of a buffer
  * are alternately at the host and at a device, and no copy of one stretch may be written as another
  * one is. One range has bytes of two stretches. */
 static void
