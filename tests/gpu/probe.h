@@ -62,7 +62,7 @@ long long probe_start(ferryi_gpu_function function, unsigned blocks_x, unsigned 
     X(basics)                                                                                      \
     X(alignment)                                                                                   \
     X(allocation) X(managed) X(registration) X(batches) X(captures)                      \
-        X(captures_elsewhere) X(launches) X(modules) X(copies) X(rows) X(fills) X(streams)         \
+        X(captures_elsewhere) X(launches) X(modules) X(copies) X(behind_a_kernel) X(rows) X(fills) X(streams)         \
             X(events) X(queue) X(forked) /* These may end the process or the device. */            \
         X(upload_beyond) X(upload_to_nowhere) X(batch_to_nowhere) X(fill_of_null) X(fill_beyond)   \
             X(batch_registered) X(batch_huge) X(from_null) X(stale_stream) X(driver_in_host_function) X(fault)

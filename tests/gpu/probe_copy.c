@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* Probes how the CUDA driver behaves in copies and fills. */
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "tests/gpu/probe.h"
 
-ferryi_gpu_result
-probe_submit(ferryi_gpu_pointer target, const void *source, size_t bytes, size_t count, size_t step,
-             ferryi_gpu_stream on)
+/* Submits a batch as probe_submit() does. The driver may read the sources until a moment that
+ * `access_order` names. */
+static ferryi_gpu_result
+submit(int access_order, ferryi_gpu_pointer target, const void *source, size_t bytes, size_t count,
+       size_t step, ferryi_gpu_stream on)
 {
     ferryi_gpu_pointer *targets = calloc(count + 1, sizeof(*targets)),
                        *sources = calloc(count + 1, sizeof(*sources));
     size_t *lengths = calloc(count + 1, sizeof(*lengths)), first = 0, failed = 0;
-    struct ferryi_gpu_copy_attributes attributes = {.source_access_order =
-                                                        FERRYI_GPU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    struct ferryi_gpu_copy_attributes attributes = {.source_access_order = access_order};
     for (size_t i = 0; i < count; i++) {
         targets[i] = target + i * step;
         sources[i] = (uintptr_t)source + i * step;
@@ -26,6 +28,14 @@ probe_submit(ferryi_gpu_pointer target, const void *source, size_t bytes, size_t
     free(sources);
     free(lengths);
     return result;
+}
+
+ferryi_gpu_result
+probe_submit(ferryi_gpu_pointer target, const void *source, size_t bytes, size_t count, size_t step,
+             ferryi_gpu_stream on)
+{
+    return submit(FERRYI_GPU_MEMCPY_SRC_ACCESS_ORDER_STREAM, target, source, bytes, count, step,
+                  on);
 }
 
 void
@@ -130,6 +140,56 @@ probe_rows(void)
     answer("rows-of-none", copy_rows(128, 64, 0));
     answer("rows-without-pitch", copy_rows(0, 64, 1));
     settle("rows-settle");
+}
+
+/* Makes `stream` busy for BUSY_MS milliseconds. Returns the time in nanoseconds. */
+enum { BUSY_MS = 100 };
+
+static uint64_t
+keep_busy(void)
+{
+    uint64_t ms = BUSY_MS;
+    void *arguments[] = {&ms};
+    (void)cu->stream_synchronize(stream);
+    probe_start(probe_function_of("probe_spin"), 1, 1, 1, 1, 0, arguments);
+    return ferryi_now_ns();
+}
+
+/* Records the result of a copy that began at `begun` behind a kernel, and whether the call waited
+ * for that kernel. */
+static void
+answer_behind(const char *kind, size_t bytes, ferryi_gpu_result result, uint64_t begun)
+{
+    const bool waited = ferryi_now_ns() - begun > BUSY_MS * 1000000ull / 2;
+    char text[96];
+    snprintf(text, sizeof(text), "%s-behind-a-kernel-%zu", kind, bytes);
+    answer(text, (long long)result);
+    snprintf(text, sizeof(text), "%s-behind-a-kernel-waits-%zu", kind, bytes);
+    answer(text, waited);
+}
+
+/* Asks which copies of pageable memory return before the stream has come to them: plain uploads,
+ * and batches of one copy whose source the driver may read during the call alone. */
+void
+probe_behind_a_kernel(void)
+{
+    static const size_t sizes[] = {64, 4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 64 * KIB + 4, MIB};
+    enum { DURING_API_CALL = 2 }; /* CU_MEMCPY_SRC_ACCESS_ORDER_DURING_API_CALL */
+    static char pageable[MIB];
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        uint64_t begun = keep_busy();
+        answer_behind("pageable-upload", sizes[i], cu->upload(memory, pageable, sizes[i], stream),
+                      begun);
+        begun = keep_busy();
+        answer_behind("pinned-upload", sizes[i], cu->upload(memory, pinned, sizes[i], stream),
+                      begun);
+        if (!(cu->groups & (FERRYI_GPU_BATCH | FERRYI_GPU_BATCH_2)))
+            continue;
+        begun = keep_busy();
+        answer_behind("batched-upload", sizes[i],
+                      submit(DURING_API_CALL, memory, pageable, sizes[i], 1, 0, stream), begun);
+    }
+    settle("behind-a-kernel-settles");
 }
 
 /* Probes fills, and copies of zero bytes. */

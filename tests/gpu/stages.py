@@ -1,12 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Runs the stages of `./dev gpu` after everything is built, the cheapest first.
+"""Runs the stages of `./dev gpu`. Those come first whose answers matter most.
 
-usage: stages.py [--fake] [--tests FOLDER] [--benches FOLDER] [--out FOLDER] [--seconds N] [STAGE...]
+usage: stages.py [--fake] [--tests FOLDER] [--benches FOLDER] [--work FOLDER] [--out FOLDER] [--seconds N] [STAGE...]
+
+Stages have a priority: A answers what only a GPU can, B tests the library and its neighbours, C takes long. A STAGE is a name or
+a priority. What a stage runs is built when its turn comes, so a build that fails or is slow costs only the stages that need it.
 
 Each stage and each program has a time limit. After each stage $OUT holds summary.txt and gpu.tar.gz, which has all logs and
-records; so a run that is cut off loses one stage at most. Without names the stages run that no earlier call has ended: what
-ended is in WORK/summary.txt, or in the summary.txt of $OUT. No stage begins that could not end N seconds after the start.
+records; so a run that is cut off loses one stage at most. No stage begins that could not end N seconds after the start, apart
+from its build. N is 570, or FERRY_GPU_SECONDS; 0 sets no deadline, as --fake does without that variable.
+
+WORK, build/gpu, holds what earlier calls did: their summary.txt, or their gpu.tar.gz alone. A stage that has ended, well or not,
+runs again only if it is named. A stage that the deadline cut, or in which the machine killed a program, is tried again. So
+a fresh machine to which build/gpu was carried goes on where the last one stopped.
 
 --fake runs the same stages over fakecuda as the system's libcuda, with a tenth of each limit and --quick benchmarks. A
 program that runs late there is skipped, since the machine may be busy.
@@ -28,16 +35,21 @@ import tarfile
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(ROOT, "tests"))
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "bench")]
+import run as bench_run  # noqa: E402  (it names the commit)
 import summary  # noqa: E402  (it counts the cases of TAP)
 
 Case = collections.namedtuple("Case", "name command limit needs env folder", defaults=(None, {}, ROOT))
-Counts = collections.namedtuple("Counts", "passed failed skipped", defaults=(0, 0, 0))
+Counts = collections.namedtuple("Counts", "passed failed skipped cut", defaults=(0, 0, 0, 0))
+# `tests` and `benches` are files to build in these folders, `suites` those whose tests the stage plays, `needs` a program or a thing.
+Stage = collections.namedtuple("Stage", "name limit cases workers tests benches suites needs", defaults=(1, (), (), (), None))
+SECONDS = 570 # a machine that is lent for ten minutes a command has time to hand over the results
+BUILD_LIMIT = 600 # without a deadline
 INFO = ("nvidia-smi", "nvidia-smi -q", "nvidia-smi topo -m", "uname -a", "lscpu", "numactl -H", "free -g", "nvcc --version",
         "cat /sys/fs/cgroup/cpu.max", "cat /proc/driver/nvidia/version", "sh -c 'ulimit -a'")
 # Ends of the names of those test programs of buffers that take longest. These programs are started last.
 LONG = ("_convert", "_create", "_evict", "_fault", "_history", "_pinning")
-BENCHES = {"transfer": 90, "batch": 60, "roundtrip": 60, "overlap": 60, "access": 60, "pool": 60, "convert": 90, "file": 180}
+PARTS = ("256K", "512K", "1M", "2M")
 
 # Tests keep what they freed, so that page faults do not lengthen a session on a device.
 ALLOCATOR_OF_TESTS = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRESHOLD_": "1073741824"}
@@ -46,17 +58,24 @@ ALLOCATOR_OF_TESTS = {"MALLOC_TRIM_THRESHOLD_": "1073741824", "MALLOC_MMAP_THRES
 class Stages:
     def __init__(self, options):
         self.fake, self.tests, self.benches = options.fake, options.tests, options.benches
-        self.work = os.path.join(ROOT, "build", "gpu-fake" if self.fake else "gpu")
+        self.work = options.work or os.path.join(ROOT, "build", "gpu-fake" if self.fake else "gpu")
         self.out = options.out or self.work
-        self.deadline = options.seconds and options.began + options.seconds
+        seconds = options.seconds if options.seconds is not None else 0 if self.fake else SECONDS
+        self.deadline = seconds and time.monotonic() + options.began + seconds - time.time()
+        self.commit = os.environ.get("FERRY_GPU_COMMIT") or bench_run.commit() or "unknown"
         if self.fake:
             shutil.rmtree(self.work, ignore_errors=True)
         os.makedirs(self.work, exist_ok=True)
         os.makedirs(self.out, exist_ok=True)
         self.env = self.environment()
         self.summary = os.path.join(self.work, "summary.txt")
-        if not self.fake and not os.path.exists(self.summary) and os.path.exists(os.path.join(self.out, "summary.txt")):
-            shutil.copy(os.path.join(self.out, "summary.txt"), self.summary)
+        self.resume()
+
+    def resume(self):
+        """Unpacks the results of an earlier call where only their archive is left."""
+        for archive in (os.path.join(folder, "gpu.tar.gz") for folder in (self.work, self.out)):
+            if not os.path.exists(self.summary) and os.path.exists(archive):
+                shutil.unpack_archive(archive, self.work)
 
     def environment(self):
         env = {**os.environ, "CMOCKA_MESSAGE_OUTPUT": "TAP", "FERRY_DEVICE": "cuda", "FERRY_CACHE_DIR": ""}
@@ -74,13 +93,12 @@ class Stages:
     def test(self, path):
         return os.path.join(self.tests, path)
 
-    def record(self, name, program, limit, *arguments):
+    def record(self, name, program, limit):
         """A program that writes records. Over fakecuda it runs in its quick mode, because its numbers mean nothing there."""
-        arguments += ("--quick",) if self.fake and "--quick" not in arguments else ()
-        return Case(name, [program, *arguments, "--json", os.path.join(self.work, name + ".json")], limit)
+        return Case(name, [program, *(["--quick"] if self.fake else []), "--json", os.path.join(self.work, name + ".json")], limit)
 
-    def bench(self, name, limit, *arguments):
-        return self.record("quick-" + name if arguments else name, os.path.join(self.benches, "bench", "bench_" + name), limit, *arguments)
+    def bench(self, name, limit):
+        return self.record(name, os.path.join(self.benches, "bench", "bench_" + name), limit)
 
     def info(self):
         commands = [Case(f"info {text.split()[0]}", ["sh", "-c", text + " || :"], 10, needs=text.split()[0]) for text in INFO]
@@ -92,6 +110,14 @@ class Stages:
         known = [os.path.join(folder, "facts", name) for name in ("fakecuda.json", "h100-580.159.04.json")] if self.fake else []
         return [Case("probe", [self.test("tests/gpu/gpu_probe"), "--json", answers], 50),
                 Case("facts", [sys.executable, os.path.join(folder, "check_facts.py"), answers, *known], 10)]
+
+    def parts(self):
+        """The transfers with staged parts of several sizes, where the library has a key for them."""
+        ferry = subprocess.run([self.test("cli/ferry"), "info", "-d", "cuda"], env={**self.env, "FERRY_TUNING": f"staging.part={PARTS[0]}"},
+                               capture_output=True, text=True, check=False)
+        needs = "the tuning key staging.part" if "is unknown" in ferry.stderr else None
+        program = os.path.join(self.benches, "bench/bench_transfer")
+        return [self.record(f"parts-{part}", program, 60)._replace(needs=needs, env={"FERRY_TUNING": f"staging.part={part}"}) for part in PARTS]
 
     def contract(self):
         cases = [Case("device suite", [self.test("tests/device/device_suite"), "cuda"], 80),
@@ -112,8 +138,6 @@ class Stages:
 
     def clients(self):
         """The documents' programs that use CUDA's libraries, with the commands of their tests in the build."""
-        if self.fake: # these libraries call driver functions that fakecuda lacks
-            return []
         names = [f"programs of docs/{name}.md" for name in ("with-cuda-libraries", "with-nccl")]
         return [self.build_case(test, 90) for test in self.build_tests({"clients"}) if test["name"] in names]
 
@@ -140,15 +164,23 @@ class Stages:
             # The package's tests take longer than all others, so their files run side by side.
             files = glob.glob(os.path.join(ROOT, "tests/python/test_*.py")) if os.path.basename(case.command[-1]) == "run.py" else []
             cases += [case._replace(name=f"{case.name}: {os.path.basename(path)}", command=[*case.command, path]) for path in files] or [case]
-        if not self.fake:
-            # Each library in another process, because a fault of one must not hide the others.
-            env = {"PYTHONPATH": self.test("python") + ":" + self.env.get("PYTHONPATH", "")}
-            run = [sys.executable, os.path.join(ROOT, "tests/python/run.py"), os.path.join(ROOT, "tests/gpu/test_consumers.py"), "-k"]
-            cases += [Case(f"{name} on a GPU", [*run, name], 100, env=env) for name in ("cupy", "torch", "jax", "numba", "expressions")]
         return cases
 
-    def calls(self):
-        return [self.record("calls", os.path.join(self.benches, "tests/gpu/gpu_calls"), 30)]
+    def consumers(self, *names):
+        """Tests beside other libraries. Each library in another process, because a fault of one must not hide the others."""
+        env = {"PYTHONPATH": self.test("python") + ":" + self.env.get("PYTHONPATH", "")}
+        run = [sys.executable, os.path.join(ROOT, "tests/python/run.py"), os.path.join(ROOT, "tests/gpu/test_consumers.py"), "-k"]
+        return [Case(f"{name} on a GPU", [*run, name], 100, env=env) for name in names]
+
+    def halo(self):
+        """The halo exchange of MPI: the example over this driver, and its calls, which fakecuda counts, beside a program by hand."""
+        ranks = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+        example = Case("halo on a GPU", ["mpiexec", "-n", "4", self.test("examples/halo")], 40, env=ranks)
+        return [*([] if self.fake else [example]), self.bench("client_halo", 60)]
+
+    def program(self, name, limit):
+        """A program of tests/gpu that writes records."""
+        return [self.record(name, os.path.join(self.benches, "tests/gpu/gpu_" + name.replace("-", "_")), limit)]
 
     def recording(self):
         """Records programs and replays their logs over fakecuda, with the cost of each call. Results of a real driver may differ."""
@@ -167,18 +199,11 @@ class Stages:
         programs.sort(key=lambda path: (path.endswith(LONG), path))
         return [Case(os.path.basename(path), [path], 120) for path in programs]
 
-    def staging(self):
-        return [self.record("staging", os.path.join(self.benches, "tests/gpu/gpu_staging"), 60)]
-
-    def limits(self):
-        """The benchmarks and their limits. fakecuda has no host functions for kernels from source."""
-        return {name: limit for name, limit in BENCHES.items() if name != "overlap" or not self.fake}
-
-    def quick(self):
-        return [self.bench(name, 20, "--quick") for name in self.limits()]
-
-    def batch_stress(self):
-        return [self.record("batch-stress", os.path.join(self.benches, "tests/gpu/gpu_batch_stress"), 60)]
+    def histories(self):
+        """Random calls of the library, as tests/histories draws them."""
+        env = {"FERRY_CUDA_LIBRARY": "libcuda.so.1"}
+        command = [self.test("tests/histories/histories"), "--device", "cuda", "--operations", "2000" if self.fake else "200000"]
+        return [Case("histories", command, 300, env=env)]
 
     def sanitizer(self):
         """Programs under compute-sanitizer, in a build whose pools report their blocks to the tool."""
@@ -198,23 +223,45 @@ class Stages:
     def peers(self):
         return [Case("peers", [sys.executable, os.path.join(ROOT, "tests/gpu/peers.py"), os.path.join(self.work, "peers.json")], 60)]
 
+    def bench_stage(self, name, limit):
+        return Stage(name, limit, lambda: [self.bench(name, limit)], benches=["bench/bench_" + name])
+
+    def program_stage(self, name, limit):
+        return Stage(name, limit, lambda: self.program(name, limit), benches=["tests/gpu/gpu_" + name.replace("-", "_")])
+
     def stages(self):
-        full = [(name, limit, lambda name=name, limit=limit: [self.bench(name, limit)], 1) for name, limit in self.limits().items()]
-        return [("info", 30, self.info, 1), ("probe", 60, self.probe, 1), ("contract", 120, self.contract, 1), ("clients", 120, self.clients, 1),
-                ("bindings", 120, self.bindings, 8), ("calls", 30, self.calls, 1), ("record", 200, self.recording, 1),
-                ("buffer", 180, self.buffer, 4), ("staging", 60, self.staging, 1), ("quick", 60, self.quick, 1), *full,
-                ("batch-stress", 60, self.batch_stress, 1), ("sanitizer", 180, self.sanitizer, 1), ("ncu", 120, self.ncu, 1),
-                ("peers", 60, self.peers, 1)]
+        """The stages by priority, in the order in which they run."""
+        bindings = ("cpp", "fortran", "gen", "clients", "examples", "python")
+        bench, program = self.bench_stage, self.program_stage
+        needs = "a GPU" if self.fake else None # fakecuda lacks driver functions that others call, and kernels that NVRTC compiles
+        device_tests, kernels = ["tests/gpu/test_gpu_driver", "tests/device/device_suite"], ["tests/gpu/test_gpu_convert", "tests/gpu/gpu_scatter"]
+        first = [Stage("info", 30, self.info, tests=["cli/ferry"]), Stage("probe", 60, self.probe, tests=["tests/gpu/gpu_probe"]),
+                 program("first-context", 30), program("small", 30), program("calls", 30),
+                 Stage("parts", 160, self.parts, benches=["bench/bench_transfer"]), bench("transfer", 90), bench("batch", 60)]
+        second = [Stage("graphs", 60, lambda: self.consumers("graph"), suites=["python"], needs=needs),
+                  Stage("consumers", 120, lambda: self.consumers("cupy", "torch and not graph", "jax", "numba", "expressions"), 5,
+                        suites=["python"], needs=needs),
+                  Stage("contract", 120, self.contract, tests=[*device_tests, *kernels, "examples/vector_add"]),
+                  Stage("buffer", 180, self.buffer, 4, suites=["buffer"]), Stage("bindings", 120, self.bindings, 8, suites=bindings),
+                  Stage("clients", 120, self.clients, suites=["clients"], needs=needs), bench("overlap", 60)._replace(needs=needs), bench("convert", 90),
+                  bench("file", 180), bench("access", 60), bench("pool", 60), bench("roundtrip", 60),
+                  Stage("halo", 90, self.halo, tests=["examples/halo"], benches=["bench/bench_client_halo"], needs="mpicc")]
+        third = [program("batch-stress", 60), Stage("sanitizer", 180, self.sanitizer), program("pressure", 90),
+                 Stage("record", 200, self.recording, tests=[*device_tests, "tests/gpu/librecordcuda.so", "tests/support/libfakecuda.so"]),
+                 program("staging", 60),
+                 Stage("peers", 60, self.peers), Stage("ncu", 120, self.ncu, tests=kernels),
+                 Stage("histories", 300, self.histories, tests=["tests/histories/histories"])]
+        return {"A": first, "B": second, "C": third}
 
     # -- running it --
 
-    def run_case(self, case, limit):
-        """Runs a case and returns (counts, output). The time limit is the case's, or the rest of the stage's time if that is less."""
-        if limit <= 0:
-            return Counts(skipped=1), "# not run: the stage's time is over\n"
+    def run_case(self, case, end):
+        """Runs a case and returns (counts, output). The time limit is the case's, or what is left until `end` if that is less."""
+        limit, rest, cuts = case.limit, end - time.monotonic(), self.deadline and end >= self.deadline
         if case.needs and not shutil.which(case.needs):
             return Counts(skipped=1), f"# skipped: {case.needs} is not here\n"
-        limit = min(limit, self.scaled(case.limit))
+        if rest <= 0:
+            return (Counts(cut=1), "# not run: the deadline is over\n") if cuts else (Counts(skipped=1), "# not run: the stage's time is over\n")
         try:
             # Programs that write records have the user's allocator, whose page faults belong to what they measure.
             allocator = {} if "--json" in case.command else ALLOCATOR_OF_TESTS
@@ -224,46 +271,79 @@ class Stages:
         except OSError as error:
             return Counts(failed=1), f"# {error}\n"
         try:
-            output, _ = process.communicate(timeout=limit)
+            output, _ = process.communicate(timeout=min(limit, rest))
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            output = process.communicate()[0] + f"\n# killed after {limit:.0f} s\n"
+            output = process.communicate()[0] + f"\n# killed after {min(limit, rest):.0f} s\n"
             counts = Counts(*summary.count({"result": "OK", "stdout": output})) if summary.PLAN.search(output) else Counts()
-            late = {"skipped": counts.skipped + 1} if self.fake else {"failed": counts.failed + 1}
-            return counts._replace(**late), output
+            late = "cut" if cuts and rest < limit else "skipped" if self.fake else "failed"
+            return counts._replace(**{late: getattr(counts, late) + 1}), output
+        if process.returncode == -signal.SIGKILL:
+            return Counts(cut=1), output + "\n# killed by the machine\n"
         result = {0: "OK", 77: "SKIP"}.get(process.returncode, "FAIL")
         return Counts(*summary.count({"result": result, "returncode": process.returncode, "stdout": output})), output
 
     def scaled(self, limit):
         return limit / 10 if self.fake else limit
 
-    def run_stage(self, name, limit, cases, workers):
-        began = time.monotonic()
-        end = began + self.scaled(limit)
-        workers = min(workers, os.cpu_count() or 1)
-        total = [0, 0, 0]
-        with open(os.path.join(self.work, name + ".log"), "w", encoding="utf-8") as log, \
-             concurrent.futures.ThreadPoolExecutor(workers) as pool:
-            runs = [(case, pool.submit(lambda case=case: self.run_case(case, end - time.monotonic()))) for case in cases]
-            for case, run in runs:
-                counts, output = run.result()
+    def until(self, limit):
+        """The moment `limit` seconds from now, or the deadline if that is earlier."""
+        return min(time.monotonic() + limit, self.deadline or float("inf"))
+
+    def builds(self, stage):
+        """The commands that build what a stage runs. Those of a stage whose need is not met are skipped."""
+        tests = list(stage.tests)
+        if stage.suites:
+            played = [sys.executable, os.path.join(ROOT, "tests/played.py"), self.tests, "--suite", *stage.suites]
+            tests += subprocess.run(played, capture_output=True, text=True, check=True).stdout.split()
+        return [Case(f"build in {os.path.relpath(folder, ROOT)}", [os.path.join(ROOT, "dev"), "gpu-build", os.path.relpath(folder, ROOT), *files], BUILD_LIMIT, stage.needs)
+                for folder, files in ((self.tests, tests), (self.benches, stage.benches)) if files]
+
+    def build(self, stage):
+        """Returns (case, counts, output) of the first build that did not succeed, or nothing."""
+        for case in self.builds(stage):
+            counts, output = self.run_case(case, self.until(BUILD_LIMIT))
+            if not counts.passed:
+                return [(case, counts, output)]
+        return []
+
+    def play(self, stage):
+        """Yields (case, counts, output) for each case of a stage."""
+        end, workers = self.until(self.scaled(stage.limit)), min(stage.workers, os.cpu_count() or 1)
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            cases = [case._replace(limit=self.scaled(case.limit)) for case in stage.cases()]
+            for case, run in [(case, pool.submit(self.run_case, case, end)) for case in cases]:
+                yield case, *run.result()
+
+    def run_stage(self, stage):
+        began, name, total = time.monotonic(), stage.name, Counts()
+        self.note(f"{name:<14} cut         0.0 s  begun and never ended, at {self.commit}")
+        with open(os.path.join(self.work, name + ".log"), "w", encoding="utf-8") as log:
+            log.write(f"# {name} at {self.commit}\n")
+            for case, counts, output in self.build(stage) or self.play(stage):
                 log.write(f"==== {case.name}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped\n{output}\n")
                 log.flush()
-                total = [sum(pair) for pair in zip(total, counts)]
+                total = Counts(*map(sum, zip(total, counts)))
                 if counts.failed:
                     print(f"    {name}: {case.name} FAILED\n" + "".join(f"    | {line}\n" for line in output.splitlines()[-20:]), end="")
-        counts = Counts(*total)
-        status = "failed" if counts.failed else "ok" if counts.passed else "skipped"
-        self.note(f"{name:<14} {status:<8} {time.monotonic() - began:6.1f} s  {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped")
-        return counts
+        status = "cut" if total.cut else "failed" if total.failed else "ok" if total.passed else "skipped"
+        line = (f"{name:<14} {status:<8} {time.monotonic() - began:6.1f} s  {total.passed} passed, {total.failed} failed, "
+                f"{total.skipped} skipped, {total.cut} cut, at {self.commit}")
+        self.note(line)
+        print(line, flush=True)
+        self.pack()
+        return total
 
     def note(self, line):
-        """Replaces the stage's earlier line in the summary, and then copies all results to $OUT."""
+        """Replaces the stage's earlier line in the summary."""
         kept = [old for old in self.lines() if old.split()[0] != line.split()[0]]
         with open(self.summary, "w", encoding="utf-8") as file:
             file.write("".join(text + "\n" for text in [*kept, line]))
-        print(line, flush=True)
+
+    def pack(self):
+        """Copies all results to $OUT."""
         mend(self.work)
+        name_commit(self.work, self.commit)
         with tarfile.open(os.path.join(self.out, "gpu.tar.gz.new"), "w:gz") as archive:
             for path in sorted(glob.glob(os.path.join(self.work, "*.*"))):
                 if not path.endswith((".gz", ".new")):
@@ -278,22 +358,26 @@ class Stages:
         with open(self.summary, encoding="utf-8") as file:
             return [line.rstrip("\n") for line in file if line.strip()]
 
-    def run(self, names):
-        known = self.stages()
-        unknown = set(names) - {stage[0] for stage in known}
+    def wanted(self, names):
+        """The stages with these names or priorities, or else all that did not end in an earlier call."""
+        known = [(priority, stage) for priority, stages in self.stages().items() for stage in stages]
+        unknown = set(names) - {priority for priority, _ in known} - {stage.name for _, stage in known}
         if unknown:
-            sys.exit(f"stages.py: no stage {', '.join(sorted(unknown))}; there are: {', '.join(stage[0] for stage in known)}")
-        ended = [] if names else [line.split()[0] for line in self.lines()]
-        sums = [0, 0, 0]
-        for name, limit, cases, workers in known:
-            if name in ended or (names and name not in names):
+            sys.exit(f"stages.py: no stage {', '.join(sorted(unknown))}; there are: {', '.join(stage.name for _, stage in known)}")
+        if names:
+            return [stage for priority, stage in known if priority in names or stage.name in names]
+        ended = {line.split()[0] for line in self.lines() if line.split()[1] != "cut"}
+        return [stage for _, stage in known if stage.name not in ended]
+
+    def run(self, names):
+        total = Counts()
+        for stage in self.wanted(names):
+            if self.deadline and time.monotonic() + self.scaled(stage.limit) > self.deadline:
+                print(f"{stage.name:<14} not begun: call again to go on")
                 continue
-            if self.deadline and time.time() + self.scaled(limit) > self.deadline:
-                print(f"{name:<14} not begun: call again to go on")
-                continue
-            sums = [sum(pair) for pair in zip(sums, self.run_stage(name, limit, cases(), workers))]
-        print(f"{sums[0]} passed, {sums[1]} failed")
-        return 1 if sums[1] or not any(sums) else 0
+            total = Counts(*map(sum, zip(total, self.run_stage(stage))))
+        print(f"{total.passed} passed, {total.failed} failed")
+        return 1 if total.failed else 0
 
 
 def on_this_machine(command):
@@ -315,13 +399,28 @@ def mend(folder):
             file.write("\n".join(lines).rstrip(",") + "\n]\n" if lines else "[]\n")
 
 
+def name_commit(folder, commit):
+    """Names the commit in each file of records that does not name one yet: in its record of the environment, or in a new one."""
+    for path in glob.glob(os.path.join(folder, "*.json")):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+        records = json.loads(text) if text.startswith("[") else []
+        if not records or any("commit" in record for record in records):
+            continue
+        if records[0].get("bench") != "environment":
+            records.insert(0, {"bench": "environment"})
+        records[0]["commit"] = commit
+        bench_run.write_records(path, records)
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--fake", action="store_true")
     parser.add_argument("--tests", type=os.path.abspath, default=os.path.join(ROOT, "build"))
     parser.add_argument("--benches", type=os.path.abspath, default=os.path.join(ROOT, "build"))
     parser.add_argument("--out", type=os.path.abspath, default=os.environ.get("OUT") and os.path.abspath(os.environ["OUT"]))
-    parser.add_argument("--seconds", type=float, default=float(os.environ.get("FERRY_GPU_SECONDS", 0)))
+    parser.add_argument("--work", type=os.path.abspath)
+    parser.add_argument("--seconds", type=float, default=os.environ.get("FERRY_GPU_SECONDS"))
     parser.add_argument("--began", type=float, default=time.time())
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()

@@ -185,3 +185,86 @@ def test_expressions_give_the_bits_of_numpy(context):
     total = ferry.reduction("read T x", "x[i]", "sum", "f8", context=context)(x)
     assert abs(total - values.sum(dtype="f8")) < 1e-6 * total
     assert ferry.reduction("read T x", "x[i]", "max", "f4", context=context)(x) == values.max()
+
+
+def graph_of(torch, stream, action, mode="global"):
+    """A graph of what `action` does on the stream. It runs before, because what is captured must not allocate or load."""
+    with torch.cuda.stream(stream):
+        action()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode=mode):
+        action()
+    return graph
+
+
+def test_torch_graph_over_memory_of_ferry(context):
+    """A graph that uses a buffer's memory replays inside a scope on its stream, and Ferry orders what comes after it."""
+    torch = library("torch")
+    theirs = torch.cuda.Stream()
+    stream = ferry.Stream(context, 1, native=theirs)
+    a = on_device(numpy.zeros(LARGE, "f4"), context)
+    with a.update(stream=stream) as d:
+        t = torch.from_dlpack(d)
+        graph = graph_of(torch, theirs, lambda: t.add_(1))
+        with torch.cuda.stream(theirs):
+            for _ in range(100):
+                graph.replay()
+        del t
+    with a.read() as h:
+        assert h.min() == h.max() == 101
+
+
+def test_torch_graph_while_ferry_copies(context):
+    """A copy that Ferry makes on another stream leaves a relaxed capture valid."""
+    torch = library("torch")
+    x = torch.zeros(LARGE, device="cuda")
+    a = on_device(numpy.arange(1000, dtype="f4"), context)
+
+    def add():
+        x.add_(1)
+        if torch.cuda.is_current_stream_capturing():
+            assert a.tolist() == list(range(1000))
+
+    graph_of(torch, torch.cuda.Stream(), add, "relaxed").replay()
+    torch.cuda.synchronize()
+    assert float(x.min()) == float(x.max()) == 2
+
+
+def test_torch_graph_with_a_wrapper_that_ends(context):
+    """A wrapper of the captured stream that ends inside the capture leaves the capture and later uses valid."""
+    torch = library("torch")
+    theirs = torch.cuda.Stream()
+    x = torch.zeros(LARGE, device="cuda")
+    a = on_device(numpy.arange(1000, dtype="f4"), context)
+    with a.update(stream=ferry.Stream(context, 1, native=theirs)):
+        pass
+
+    def add():
+        x.add_(1)
+        ferry.Stream(context, 1, native=theirs)
+
+    graph_of(torch, theirs, add).replay()
+    torch.cuda.synchronize()
+    assert float(x.min()) == float(x.max()) == 2
+    assert a.tolist() == list(range(1000))
+
+
+def test_torch_graph_refuses_what_copies(context):
+    """An access on the captured stream that would have to copy is refused, and the capture stays valid."""
+    torch = library("torch")
+    theirs = torch.cuda.Stream()
+    stream = ferry.Stream(context, 1, native=theirs)
+    x = torch.zeros(LARGE, device="cuda")
+    a = ferry.array(numpy.arange(1000, dtype="f4"), context=context)
+
+    def add():
+        x.add_(1)
+        if torch.cuda.is_current_stream_capturing():
+            with pytest.raises(ferry.UnsupportedError), a.update(stream=stream):
+                pass
+
+    graph_of(torch, theirs, add).replay()
+    torch.cuda.synchronize()
+    assert float(x.min()) == float(x.max()) == 2
+    assert a.tolist() == list(range(1000))
