@@ -29,8 +29,9 @@ essentials on any machine in a minute. A goal is what a benchmark demands; the p
 """
 PURPOSES = {
     "transfer": "Copies between the host and the device, by size. The peer is `memcpy` of the same bytes between the same memories "
-                "on the emulated device. On a GPU the driver's own copy of pinned memory is the peer of both, and its own copy of pageable memory "
-                "is another peer of pageable memory.",
+                "on the emulated device, where two bare threads that copy pageable memory through the same ring are another peer. On a GPU "
+                "the driver's own copy of pinned memory is the peer of both, and its own copy of pageable memory is another peer of pageable "
+                "memory.",
     "access": "Opening and closing a scope where the data already is. The peer is two atomic operations in a shared library, the least "
               "that is safe between threads.",
     "pool": "Allocating a block and freeing it: the geometric mean of 25 patterns of sizes and orders.",
@@ -160,7 +161,8 @@ def draw_transfer(bench):
             if (peer, memory) == ("driver", "pageable"): # a copy of pinned memory, which the pinned case has too
                 continue
             at, series = int(matched[1]) * sizes[matched[2]], found[record["metric"]]
-            series.setdefault(f"Ferry, {memory}", []).append((at, record["value"]))
+            if peer != "two threads": # which is the second peer of its case
+                series.setdefault(f"Ferry, {memory}", []).append((at, record["value"]))
             series.setdefault(peer if memory in peer else f"{peer}, {memory}", []).append((at, record["peer_value"]))
     order = sorted(found["upload"], key=lambda name: not name.startswith("Ferry"))
     most = max(value for series in found.values() for points in series.values() for _, value in points)

@@ -28,6 +28,8 @@ from tap import Tap  # noqa: E402
 class Schedule(stages.Stages):
     """A schedule whose stages are given as {priority: {name: command}}. A stage's name is also written to the file `ran`."""
 
+    case_limit = 2
+
     def __init__(self, work, commands, seconds=0, builds=None, out=None):
         self.commands, self.built = commands, builds or {}
         super().__init__(argparse.Namespace(fake=False, tests="/nowhere", benches="/nowhere", work=str(work), out=out and str(out),
@@ -35,7 +37,7 @@ class Schedule(stages.Stages):
 
     def stage(self, name, command):
         run = f"echo {name} >>{self.work}/ran; {command}"
-        return Stage(name, 2, lambda: [Case(name, ["sh", "-c", run], 2, folder="/")])
+        return Stage(name, 2, lambda: [Case(name, ["sh", "-c", run], self.case_limit, folder="/")])
 
     def stages(self):
         return {priority: [self.stage(name, command) for name, command in named.items()] for priority, named in self.commands.items()}
@@ -79,7 +81,7 @@ def failures(work):
 
 def deadline(work):
     commands = {"A": {"quick": "true", "slow": "sleep 30", "late": "true"}}
-    # The build takes so much of the time that the stage's own limit comes after the deadline.
+    # The build takes so long that the stage's own limit comes after the deadline.
     slow = Schedule(work, commands, seconds=2.5, builds={"slow": "sleep 1"})
     began = time.monotonic()
     status, ran, output = slow.call()
@@ -96,8 +98,8 @@ def deadline(work):
 
 def too_slow(work):
     """A program that its own limit ends has failed, because it would take as long again."""
-    schedule = Schedule(work, {"A": {"slow": "sleep 30"}}, seconds=60)
-    schedule.scaled = lambda limit: limit / 4
+    schedule = Schedule(work, {"A": {"slow": "sleep 30"}}, seconds=2.5, builds={"slow": "sleep 1"})
+    schedule.case_limit = 0.3
     return differs("status", schedule.call()[0], 1) + differs("failed", schedule.status_of("slow"), "failed")
 
 
