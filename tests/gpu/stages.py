@@ -248,7 +248,7 @@ class Stages:
                   Stage("halo", 90, self.halo, tests=["examples/halo"], benches=["bench/bench_client_halo"], needs="mpicc")]
         third = [program("batch-stress", 60), Stage("sanitizer", 180, self.sanitizer), program("pressure", 90),
                  Stage("record", 200, self.recording, tests=[*device_tests, "tests/gpu/librecordcuda.so", "tests/support/libfakecuda.so"]),
-                 program("staging", 60),
+                 program("staging", 90),
                  Stage("peers", 60, self.peers), Stage("ncu", 120, self.ncu, tests=kernels),
                  Stage("histories", 300, self.histories, tests=["tests/histories/histories"])]
         return {"A": first, "B": second, "C": third}
