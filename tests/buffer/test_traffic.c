@@ -418,17 +418,19 @@ test_long_stretches_are_brought_alone(void **state)
     }
 }
 
-/* Checks that a trace has a transfer that begins at byte `offset` of its buffer. */
+/* Checks that a trace has a transfer that begins at byte `offset` of its buffer. `after` is what
+ * follows this number in the trace. */
 static void
-expect_offset(const char *trace, size_t offset)
+expect_offset(const char *trace, size_t offset, const char *after)
 {
     char wanted[64];
-    snprintf(wanted, sizeof(wanted), "\"offset\":%zu}", offset);
+    snprintf(wanted, sizeof(wanted), "\"offset\":%zu%s", offset, after);
     if (!strstr(trace, wanted))
         fail_msg("no %s in the trace: %s", wanted, trace);
 }
 
-/* The trace names the first byte of each transfer of one buffer. */
+/* The trace names the first byte of each transfer of one buffer, and of each piece of a transfer.
+ */
 static void
 test_the_trace_has_offsets(void **state)
 {
@@ -442,13 +444,20 @@ test_the_trace_has_offsets(void **state)
     OK(ferry_buffer_copy_to(b, INT, 333, 10, values, NULL));
     touch(&f, b, 1, FERRY_UPDATE, 444, 10);
     touch(&f, b, 0, FERRY_READ, 444, 10);
+    touch(&f, b, 1, FERRY_READ, 0, FERRY_REST);
+    copy_list *list = NULL;
+    OK(copy_list_create(&list));
+    OK(copy_list_to(list, b, INT, 555, values, 10));
+    OK(copy_list_to(list, b, INT, 666, values + 10, 10));
+    OK(copy_list_submit(list, NULL));
+    copy_list_destroy(&list);
     ferry_buffer_destroy(&b);
     const bool coherent = f.coherent;
     size_t bytes;
     fixture_close(&f);
     char *trace = folder_read_file(path_of("trace"), &bytes);
-    for (size_t i = 1; i < 5 && !coherent; i++)
-        expect_offset(trace, i * 444);
+    for (size_t i = 1; i < 7 && !coherent; i++)
+        expect_offset(trace, i * 444, i < 5 ? "}" : ",\"bytes\":40,\"from\"");
     free(trace);
 }
 

@@ -252,6 +252,45 @@ test_the_holders_are_named(void **state)
     ferry_context_destroy(&context);
 }
 
+/* An idle buffer that cannot be evicted, because the host has no memory for it, is named without a
+ * reason. A buffer that is held at its address is named with it. */
+static void
+test_idle_holders_are_named(void **state)
+{
+    (void)state;
+    const ferry_element *element = ferry_element_scalar(FERRY_KIND_INT, 8);
+    for (int held = 0; held < 2; held++) {
+        const ferry_context_options options = {
+            .devices = "emulated:1", .device_bytes_limit = MIB, .host_bytes_limit = 64 * KIB};
+        const ferry_buffer_options names[] = {{.name = "idle"}, {.name = "large"}};
+        ferry_context *context = NULL;
+        ferry_buffer *idle, *large;
+        ferry_scope scope;
+        void *pointer;
+        assert_int_equal(ferry_context_create(&options, &context), FERRY_OK);
+        assert_int_equal(ferry_buffer_create(context, element, 512 * KIB - SPARE, &names[0], &idle),
+                         FERRY_OK);
+        assert_int_equal(
+            ferry_buffer_create(context, element, 768 * KIB - SPARE, &names[1], &large), FERRY_OK);
+        assert_int_equal(ferry_buffer_open_device(idle, element, FERRY_OVERWRITE, 0, FERRY_REST,
+                                                  NULL, &scope, &pointer),
+                         FERRY_OK);
+        assert_int_equal(ferry_scope_close(&scope), FERRY_OK);
+        if (held)
+            assert_int_equal(ferry_buffer_hold(idle, 1, &pointer), FERRY_OK);
+        assert_int_equal(ferry_buffer_open_device(large, element, FERRY_OVERWRITE, 0, FERRY_REST,
+                                                  NULL, &scope, &pointer),
+                         FERRY_ERROR_OUT_OF_MEMORY);
+        assert_says("held by buffer \"idle\" with 524288 bytes");
+        assert_true(!strstr(ferry_last_error(), "(held at its address)") == !held);
+        if (held)
+            assert_int_equal(ferry_buffer_release(idle, 1), FERRY_OK);
+        ferry_buffer_destroy(&idle);
+        ferry_buffer_destroy(&large);
+        ferry_context_destroy(&context);
+    }
+}
+
 /* Requests as many bytes as the limit leaves, or as are idle beside live blocks. They are fewer
  * than a block of the request's size class has. */
 static void
@@ -349,6 +388,7 @@ main(void)
         cmocka_unit_test(test_a_conversion_without_a_message_is_named),
         cmocka_unit_test(test_the_limit_is_named),
         cmocka_unit_test(test_the_holders_are_named),
+        cmocka_unit_test(test_idle_holders_are_named),
         cmocka_unit_test(test_what_is_left_is_enough),
         cmocka_unit_test(test_no_message_contradicts_itself),
     };
