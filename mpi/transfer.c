@@ -308,6 +308,13 @@ is_short(const struct transfer *transfer)
            transfer->side.elements * transfer->side.element_bytes <= FERRYI_MPI_SMALL_CHUNK;
 }
 
+/* Whether a message waits to be copied into its range, with this stream. */
+static bool
+waits_for_copy(const struct transfer *transfer, const ferry_stream *stream)
+{
+    return transfer->waits && transfer->side.range.stream == stream;
+}
+
 /* Copies those short messages that wait, from message `first` on, into their ranges, in one call
  * for all that have the stream of that message. If it fails, they are copied one by one, which
  * finds out which message fails. */
@@ -318,14 +325,14 @@ unpack_stream(ferry_mpi_request *request, size_t first)
     size_t listed = 0;
     for (size_t i = first; i < request->count; i++) {
         struct transfer *transfer = &request->transfers[i];
-        if (transfer->waits && transfer->side.range.stream == options.stream)
+        if (waits_for_copy(transfer, options.stream))
             listed += ferryi_mpi_side_list(&transfer->side, false, 0, transfer->side.elements,
                                            transfer->memory[0]->memory, request->regions + listed);
     }
     const bool done = ferry_copy(request->regions, listed, &options) == FERRY_OK;
     for (size_t i = first; i < request->count; i++) {
         struct transfer *transfer = &request->transfers[i];
-        if (!transfer->waits || transfer->side.range.stream != options.stream)
+        if (!waits_for_copy(transfer, options.stream))
             continue;
         transfer->waits = false;
         if (!done)

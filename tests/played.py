@@ -37,6 +37,8 @@ def main():
     parser.add_argument("--installed", action="store_true")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
+    # A changed meson.build makes what Meson wrote about the folder stale.
+    subprocess.run(["ninja", "-C", build, "build.ninja"], stdout=sys.stderr, check=True)
     ids = set(needed_by_tests(build, set(arguments.suite), set(arguments.no_suite)))
     root = pathlib.Path(__file__).resolve().parents[1]
     folders = [root / folder for folder in [*arguments.folder, "tests/support"]]

@@ -56,7 +56,6 @@ build_folder() { # FOLDER MESON-OPTIONS...; all of it, or the $targets alone, or
     set_up "$@" || return 1
     # shellcheck disable=SC2086
     if [ -n "${played-}" ]; then
-        ninja -C "$1" build.ninja || return 1 # played.py reads what Meson wrote, which a changed meson.build makes stale
         files=$(python3 tests/played.py "$1" $played) && ninja -C "$1" $files
     else
         meson compile -C "$1" ${targets-}

@@ -423,7 +423,9 @@ static ferry_status
 copy_pageable(struct ferryi_batch *batch)
 {
     struct holds holds;
-    if (!is_short_upload(batch) && hold_all(batch, &holds))
+    if (is_short_upload(batch))
+        return copy_staged(batch);
+    if (hold_all(batch, &holds))
         return copy_registered(batch, &holds);
     return takes_pageable(batch) || is_locked_by_others(batch) ? copy_unstaged(batch)
                                                                : copy_staged(batch);
