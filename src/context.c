@@ -98,6 +98,8 @@ open_default_streams(ferry_context *context)
         FERRYI_OR_RETURN(ferryi_stream_open_default(context, place, &stream));
         context->defaults[place] = stream;
     }
+    if (context->place_count == 1 && context->defaults[1]->plain_context)
+        context->only_timeline = context->defaults[1]->timeline;
     return FERRY_OK;
 }
 

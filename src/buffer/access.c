@@ -386,7 +386,7 @@ close_one(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *
     ferryi_claim_end_relied(access, how == FERRYI_CLOSE_COMMIT);
     if (changes && claim.place != FERRYI_PLACE_NONE && how != FERRYI_CLOSE_CANCEL)
         ferryi_claim_commit(store, &store->claims[access->slot], claim.place,
-                            change_of(claim.access, how), claim.begin, claim.end);
+                            change_of(claim.access, how));
     for (; scribbled; scribbled &= scribbled - 1)
         ferryi_store_withdraw(store, __builtin_ctz(scribbled), FERRYI_CHANGE_FORGET, claim.begin,
                               claim.end, room);

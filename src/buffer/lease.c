@@ -121,8 +121,8 @@ open_host_read_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_e
     if (options->access != FERRY_READ || options->place != FERRY_PLACE_HOST || options->stream ||
         element->identity != buffer->identity || !ferryi_store_lock_plain(store))
         return false;
-    bool hit =
-        ferryi_scope_open_read(buffer, store, options->offset, count, NULL, &lease->scope, out);
+    bool hit = ferryi_scope_open_current(buffer, store, FERRY_READ, options->offset, count, NULL,
+                                         &lease->scope, out);
     if (hit)
         attach_open(lease, store, FERRY_PLACE_HOST);
     ferryi_store_unlock_plain(store);
@@ -148,9 +148,8 @@ open_hit(ferry_lease *lease, const ferry_buffer *buffer, const ferry_element *el
     if ((options->place != FERRY_PLACE_HOST && options->place != place) ||
         !ferryi_store_lock_plain(store))
         return false;
-    bool hit = (options->access == FERRY_READ &&
-                ferryi_scope_open_read(buffer, store, options->offset, count, timeline,
-                                       &lease->scope, out)) ||
+    bool hit = ferryi_scope_open_current(buffer, store, options->access, options->offset, count,
+                                         timeline, &lease->scope, out) ||
                ferryi_scope_open_locked(store, range, ferryi_scope_goes_to_end(buffer, count),
                                         options->access, place, timeline, &lease->scope, out);
     if (hit)

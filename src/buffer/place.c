@@ -124,8 +124,7 @@ mark_range(ferryi_store *store, struct ferryi_range range, int place, ferryi_tim
         status = note_mark(store, range, place, timeline);
     if (status == FERRY_OK) {
         ferryi_store_lock(store);
-        ferryi_claim_commit(store, &store->claims[claim.slot], place, change, range.begin,
-                            range.end);
+        ferryi_claim_commit(store, &store->claims[claim.slot], place, change);
         ferryi_store_unlock(store);
     }
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
@@ -244,8 +243,7 @@ drop_claimed(const struct ferryi_access *claim, bool evicts)
     if (!refuses && range.begin < range.end) {
         assert(!ferryi_store_find_only_at(store, range, FERRYI_PLACE_BIT(place),
                                           &(struct ferryi_range){0}));
-        ferryi_claim_commit(store, &store->claims[claim->slot], place, FERRYI_CHANGE_FORGET,
-                            range.begin, range.end);
+        ferryi_claim_commit(store, &store->claims[claim->slot], place, FERRYI_CHANGE_FORGET);
         if (!kept && range.begin == 0 && range.end == store->map.bytes)
             gone = ferryi_store_detach(store, place);
     }

@@ -15,16 +15,17 @@
  * scopes.
  */
 
-/* Opens a READ scope on the hit path, the fast path of scopes. Returns false if the hit path does
- * not apply (see scope_hit.h). */
+/* Opens a scope on the hit path, the fast path of scopes. Returns false if the hit path does not
+ * apply (see scope_hit.h). */
 FERRYI_INLINE bool
-open_read_hit(const ferry_buffer *buffer, size_t offset, size_t count, ferryi_timeline *timeline,
-              struct ferryi_scope *scope, void **out)
+open_hit(const ferry_buffer *buffer, ferry_access access, size_t offset, size_t count,
+         ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     ferryi_store *store = buffer->store;
     if (!ferryi_store_lock_plain(store))
         return false;
-    bool hit = ferryi_scope_open_read(buffer, store, offset, count, timeline, scope, out);
+    bool hit =
+        ferryi_scope_open_current(buffer, store, access, offset, count, timeline, scope, out);
     ferryi_store_unlock_plain(store);
     return hit;
 }
@@ -201,14 +202,13 @@ ferry_buffer_open_host(ferry_buffer *buffer, const ferry_element *element, ferry
                        size_t offset, size_t count, ferry_scope *scope, void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
-    if (access == FERRY_READ && ferryi_scope_arguments_fit(buffer, element, body, out)) {
-        if (open_read_hit(buffer, offset, count, NULL, body, out))
+    if (ferryi_scope_arguments_fit(buffer, element, body, out)) {
+        if (open_hit(buffer, access, offset, count, NULL, body, out))
             return FERRY_OK;
         element =
             buffer
                 ->element; /* same value as the argument `element`; read again, so that the compiler
                               need not keep the argument in a register on the fast path */
-        access = FERRY_READ;
     }
     return open_host(buffer, element, access, offset, count, body, out);
 }
@@ -230,9 +230,8 @@ ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferr
 }
 
 FERRYI_AT_EDGE static ferry_status
-open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
-            ferry_stream *stream, size_t offset, size_t count, struct ferryi_scope *scope,
-            void **out)
+open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset,
+            size_t count, ferry_stream *stream, struct ferryi_scope *scope, void **out)
 {
     ferryi_timeline *timeline;
     struct ferryi_range range;
@@ -250,26 +249,35 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
     return status;
 }
 
+/* Returns the timeline on which an access to the buffer on `stream` can use the fast path, or NULL.
+ * The caller may only use it while it holds a lock of the buffer that it took with
+ * ferryi_store_lock_plain(): while the buffer has this lock, its context is not destroyed. */
+FERRYI_INLINE ferryi_timeline *
+plain_timeline(const ferry_buffer *buffer, const ferry_stream *stream)
+{
+    const ferry_context *context = buffer->store->context;
+    if (!stream)
+        return context->only_timeline;
+    if (stream->plain_context != context)
+        return NULL;
+    if (!stream->timeline)
+        __builtin_unreachable(); /* every stream has a timeline */
+    return stream->timeline;
+}
+
 ferry_status
 ferry_buffer_open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access,
                          size_t offset, size_t count, ferry_stream *stream, ferry_scope *scope,
                          void **out)
 {
     struct ferryi_scope *body = ferryi_scope_of(scope);
-    if (access == FERRY_READ && stream && ferryi_scope_arguments_fit(buffer, element, body, out)) {
-        ferryi_timeline *timeline = stream->timeline;
-        if (!timeline)
-            __builtin_unreachable(); /* every stream has a timeline */
-        if (stream->plain_context == buffer->store->context &&
-            open_read_hit(buffer, offset, count, timeline, body, out))
+    if (ferryi_scope_arguments_fit(buffer, element, body, out)) {
+        ferryi_timeline *timeline = plain_timeline(buffer, stream);
+        if (timeline && open_hit(buffer, access, offset, count, timeline, body, out))
             return FERRY_OK;
-        element =
-            buffer
-                ->element; /* same value as the argument `element`; read again, so that the compiler
-                              need not keep the argument in a register on the fast path */
-        access = FERRY_READ;
+        element = buffer->element; /* as in ferry_buffer_open_host() */
     }
-    return open_device(buffer, element, access, stream, offset, count, body, out);
+    return open_device(buffer, element, access, offset, count, stream, body, out);
 }
 
 /* -- closing ----------------------------------------------------------------------------------- */
@@ -345,7 +353,7 @@ closes_freely(const struct ferryi_scope *scope)
         is_plain_but_traced(store) && scope->slot < store->claim_high && claim->id == scope->id;
     if (free && timeline) {
         const struct ferryi_place_copy *copy = ferryi_store_copy(store, claim->place);
-        free = timeline->bit && ferryi_scope_notes_freely(claim) &&
+        free = timeline->bit && ferryi_scope_notes_freely(claim, timeline, claim->copy) &&
                (claim->access == FERRY_READ ||
                 ferryi_sync_point_is_ordered(&store->context->order, timeline, copy->written));
     }
@@ -383,9 +391,9 @@ close_how(struct ferryi_scope *scope, enum ferryi_close how, ferryi_timeline *la
     return FERRY_OK;
 }
 
-/* Closes a scope that the function ferryi_scope_close_read() cannot close. The caller has locked
- * the buffer with ferryi_store_lock_plain(). If the scope is already closed, the claim (range lock)
- * in its slot may belong to a different scope. */
+/* Closes a scope that close_write() cannot close. The caller has locked the buffer with
+ * ferryi_store_lock_plain(). If the scope is already closed, the claim (range lock) in its slot may
+ * belong to a different scope. */
 FERRYI_RELEASES(ferryi_store_spin)
 static __attribute__((noinline)) ferry_status
 close_locked(struct ferryi_scope *scope)
@@ -400,6 +408,23 @@ close_locked(struct ferryi_scope *scope)
     }
     ferryi_store_unlock_plain(store);
     return hit ? FERRY_OK : close_how(scope, FERRYI_CLOSE_COMMIT, NULL);
+}
+
+/* Closes an open scope that ferryi_scope_close_read() cannot close, as close_locked() does. Calls
+ * no function if the scope is a write of the whole buffer, so the compiled code then pushes no
+ * registers onto the stack. */
+FERRYI_RELEASES(ferryi_store_spin)
+static __attribute__((noinline)) ferry_status
+close_write(struct ferryi_scope *scope, ferryi_store *store, const struct ferryi_claim *claim,
+            const ferryi_timeline *timeline)
+{
+    if (!ferryi_scope_close_whole(store, claim, timeline))
+        return close_locked(scope);
+    store->claim_counts = 0;
+    store->write_claims = 0;
+    scope->store = NULL;
+    ferryi_store_unlock_plain(store);
+    return FERRY_OK;
 }
 
 static __attribute__((noinline)) ferry_status
@@ -418,10 +443,10 @@ ferry_scope_close(ferry_scope *scope)
     if (store && ferryi_store_lock_plain(store)) {
         uint32_t slot = body->slot;
         struct ferryi_claim *claim = &store->claims[slot];
-        bool hit =
-            slot < store->claim_high && claim->id == body->id && ferryi_scope_close_read(claim);
-        if (!hit)
+        if (slot >= store->claim_high || claim->id != body->id)
             return close_locked(body);
+        if (!ferryi_scope_close_read(claim))
+            return close_write(body, store, claim, claim->timeline);
         ferryi_access_free_claim(store, claim, slot);
         body->store = NULL;
         ferryi_store_unlock_plain(store);

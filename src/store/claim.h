@@ -141,17 +141,21 @@ ferryi_claim_writes(uint8_t access)
 }
 
 /*
- * Commits a write to the valid map. The claim (range lock) of each write owns one reservation in
- * the map (see valid_map.h), so the commit cannot fail. If the claim is removed without a commit,
- * its reservation is released.
+ * Commits a write to the valid map. The claim (range lock) of a write owns one reservation in the
+ * map (see valid_map.h), so the commit cannot fail. If the claim is removed without a commit, its
+ * reservation is released. A claim that owns none (`spent`) covers the whole buffer, whose changes
+ * need no room.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
 ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
-                    enum ferryi_change change, size_t begin, size_t end)
+                    enum ferryi_change change)
 {
+    if (claim->spent)
+        ferryi_valid_map_commit_whole(&store->map, place, change);
+    else
+        ferryi_valid_map_commit(&store->map, place, change, claim->begin, claim->end);
     claim->spent = true;
-    ferryi_valid_map_commit(&store->map, place, change, begin, end);
 }
 
 /*
@@ -263,14 +267,16 @@ ferryi_access_free_slot(const ferryi_store *store)
     return slot;
 }
 
+/* Returns the members of a claim (range lock) that one word holds. */
 FERRYI_INLINE uint64_t
-ferryi_claim_kind(uint8_t access, int place, enum ferryi_claim_state state)
+ferryi_claim_kind(unsigned access, int place, enum ferryi_claim_state state, bool spent)
 {
-    const union ferryi_claim_kind all = {.each = {.access = access, .state = (uint8_t)state}},
-                                  place_one = {.each = {.place = 1}};
-    /* The union holds several small members as one word, `kind`. Adding `place` to the word changes
-     * only the byte that holds the place, because a place fits into this byte. */
-    return all.kind + (unsigned)place * place_one.kind;
+    const union ferryi_claim_kind all = {.each = {.state = (uint8_t)state, .spent = spent}},
+                                  place_one = {.each = {.place = 1}},
+                                  access_one = {.each = {.access = 1}};
+    /* `access` and `place` fit into their bytes, so each product changes only one byte of the word.
+     */
+    return all.kind + access * access_one.kind + (unsigned)place * place_one.kind;
 }
 
 /* Adds a claim (range lock) in the free entry `slot` of the table and returns the claim's id. If
@@ -292,7 +298,7 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
     claim->begin = begin;
     claim->end = end;
     claim->timeline = timeline;
-    claim->kind = ferryi_claim_kind(access, place, state);
+    claim->kind = ferryi_claim_kind(access, place, state, false);
     if (timeline) {
         claim->generation = timeline->generation;
         claim->thread = timeline->by_thread ? ferryi_thread_id() : 0;

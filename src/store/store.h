@@ -105,7 +105,8 @@ struct ferryi_interval_set {
         uint8_t access, place, state;                                                              \
         bool same_timeline_seen : 1; /* whether a later scope or launch on the same stream         \
                                         committed this write */                                    \
-        bool spent : 1; /* whether no room in the valid map is reserved for it (claim.h) */        \
+        bool spent : 1; /* whether no room in the valid map is reserved for it, because it was     \
+                           committed or covers the whole buffer (claim.h) */                       \
     }
 
 union ferryi_claim_kind {

@@ -93,6 +93,9 @@ struct ferry_context {
     FERRYI_GUARDED_BY(ferryi_streams_mutex)
     ferry_stream *streams; /* all streams, including the default ones */
     ferry_stream *defaults[FERRYI_DEVICES_MAX + 1];
+    /* the timeline of the default stream in a context with one device, if the timeline is_plain;
+     * otherwise NULL. The fast path of scopes uses it for accesses without a stream */
+    ferryi_timeline *only_timeline;
     struct ferryi_event_times_mutex event_times_mutex;
     /* The list of timed events; see src/stream/event.c. */
     FERRYI_GUARDED_BY(ferryi_event_times_mutex) struct ferry_event *event_times;

@@ -373,15 +373,16 @@ ferryi_timeline_sync_point(ferryi_timeline *timeline)
     return ferryi_sync_point_make(timeline->number, tick);
 }
 
-/* If a use of memory was noted on the timeline since the timeline's last event, returns the result
- * of ferryi_timeline_sync_point(), which would change nothing. Otherwise returns 0. */
-static inline ferryi_sync_point
-ferryi_timeline_noted_point(const ferryi_timeline *timeline)
+/* If a use of memory was noted on the timeline since the timeline's last event, sets `*out` to the
+ * result of ferryi_timeline_sync_point(), which would change nothing. Otherwise returns false. */
+FERRYI_INLINE bool
+ferryi_timeline_noted_point(const ferryi_timeline *timeline, ferryi_sync_point *out)
 {
     uint64_t tick = atomic_load_explicit(&timeline->tick, memory_order_acquire);
-    return atomic_load_explicit(&timeline->used, memory_order_relaxed) > tick
-               ? ferryi_sync_point_make(timeline->number, tick)
-               : 0;
+    if (atomic_load_explicit(&timeline->used, memory_order_relaxed) <= tick)
+        return false;
+    *out = ferryi_sync_point_make(timeline->number, tick);
+    return true;
 }
 
 /* Returns whether the work that the sync point represents is known to be complete. */
@@ -410,9 +411,9 @@ static inline bool
 ferryi_timeline_has_seen(const ferryi_timeline *timeline, ferryi_sync_point point)
 {
     unsigned number = ferryi_sync_point_number(point);
-    return atomic_load_explicit(&timeline->seen[number], memory_order_acquire) >
-               ferryi_sync_point_tick(point) ||
-           timeline->number == number;
+    return timeline->number == number ||
+           atomic_load_explicit(&timeline->seen[number], memory_order_acquire) >
+               ferryi_sync_point_tick(point);
 }
 
 /* Returns whether later work on `timeline` is known to be ordered after the sync point. If
