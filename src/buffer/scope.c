@@ -138,7 +138,9 @@ open_at(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acces
 {
     if (range.begin != range.end && (!timeline || ferryi_timeline_is_numbered(timeline)) &&
         ferryi_store_lock_plain(store)) {
-        bool is_new = kind == FERRY_OVERWRITE && lacks_memory(store, range, place);
+        bool is_new = kind == FERRY_OVERWRITE && lacks_memory(store, range, place) &&
+                      !(!timeline && !ferryi_callback_only_watches() &&
+                        ferryi_store_install_cached(store, place));
         bool open = !is_new && ferryi_scope_open_locked(store, range, to_end, kind, place, timeline,
                                                         scope, out);
         size_t bytes = store->map.bytes;

@@ -199,10 +199,13 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
     uint32_t slot = ferryi_access_free_slot(store);
     bool hit = slot < store->claim_capacity && ferryi_scope_fits(store, range, to_end) &&
                ferryi_access_is_hit(store, range.begin, range.end, (uint8_t)kind, place, timeline);
+    /* A write of the whole buffer needs no room in the valid map. */
+    bool whole = range.begin == 0 && range.end == store->map.bytes;
     if (kind == FERRY_READ)
         hit = hit && store->write_claims == 0;
     else
-        hit = hit && store->claim_count == 0 && ferryi_valid_map_reserve(&store->map, 1, NULL);
+        hit = hit && store->claim_count == 0 &&
+              (whole || ferryi_valid_map_reserve(&store->map, 1, NULL));
     if (hit) {
         struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
         *out = (char *)copy->pointer + range.begin;
@@ -211,6 +214,7 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
         scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind,
                                              place, timeline, FERRYI_CLAIM_HELD);
         store->claims[slot].copy = copy;
+        store->claims[slot].spent = kind != FERRY_READ && whole;
     }
     return hit;
 }

@@ -157,8 +157,11 @@ struct ferry_block {
  */
 ferry_status ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align,
                               ferryi_timeline *timeline, ferry_block **out, void **out_pointer);
-/* Does the same, but fails with FERRY_ERROR_BUSY rather than make the timeline wait for the last
- * use of a block, evict anything, or make the pool grow by more than a few blocks. */
+/* Returns a block that this thread's cache holds and that no work uses, or NULL if there is none.
+ * Takes no lock and calls no driver. */
+ferry_block *ferryi_pool_take_cached(ferry_pool *pool, size_t bytes);
+/* Works like ferryi_pool_take(), but fails with FERRY_ERROR_BUSY rather than make the timeline wait
+ * for the last use of a block, evict anything, or make the pool grow by more than a few blocks. */
 ferry_status ferryi_pool_take_spare(ferry_pool *pool, size_t bytes, size_t align,
                                     ferryi_timeline *timeline, ferry_block **out,
                                     void **out_pointer);

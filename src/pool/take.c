@@ -380,6 +380,15 @@ ferryi_pool_take(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *
     return note_site(FERRY_OK, out, __builtin_return_address(0));
 }
 
+ferry_block *
+ferryi_pool_take_cached(ferry_pool *pool, size_t bytes)
+{
+    ferry_block *block = ferryi_cache_take(pool, bytes, NULL, pool->config.order);
+    if (block)
+        (void)note_site(FERRY_OK, &block, __builtin_return_address(0));
+    return block;
+}
+
 ferry_status
 ferryi_pool_take_spare(ferry_pool *pool, size_t bytes, size_t align, ferryi_timeline *timeline,
                        ferry_block **out, void **out_pointer)

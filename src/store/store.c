@@ -242,28 +242,24 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
     call_on_release(store, memory);
 }
 
-/* Takes a replica out of the buffer. The lock is needed although no handle is left: a call that
- * runs out of memory, or looks for memory to evict, walks the context's list of buffers. */
-static struct ferryi_place_copy
-detach_copy(ferryi_store *store, int place)
-{
-    ferryi_store_lock(store);
-    struct ferryi_place_copy copy = store->copies[place];
-    memset(&store->copies[place], 0, sizeof(copy));
-    ferryi_store_unlock(store);
-    return copy;
-}
-
 static void
 release_copies(ferryi_store *store)
 {
-    for (int place = 0; place <= store->context->place_count; place++) {
-        struct ferryi_place_copy copy = detach_copy(store, place);
-        if (copy.block) {
-            ferryi_watch_gone(store->context, copy.pointer, "was destroyed");
-            ferryi_store_give_back(store->context, &copy);
-        } else if (copy.pointer) {
-            release_borrowed(store, &copy);
+    struct ferryi_place_copy copies[FERRYI_PLACES_MAX];
+    int count = store->context->place_count + 1;
+    /* The lock is needed although no handle is left: a call that runs out of memory, or looks for
+     * memory to evict, walks the context's list of buffers. */
+    ferryi_store_lock(store);
+    memcpy(copies, store->copies, (size_t)count * sizeof(copies[0]));
+    memset(store->copies, 0, (size_t)count * sizeof(copies[0]));
+    ferryi_store_unlock(store);
+    for (int place = 0; place < count; place++) {
+        struct ferryi_place_copy *copy = &copies[place];
+        if (copy->block) {
+            ferryi_watch_gone(store->context, copy->pointer, "was destroyed");
+            ferryi_store_give_back(store->context, copy);
+        } else if (copy->pointer) {
+            release_borrowed(store, copy);
         }
     }
     /* Wrapped memory of zero bytes may have the address NULL. The loop above skips such memory, so

@@ -580,6 +580,11 @@ ferry_status ferryi_store_take_spare(ferryi_store *store, int place, size_t byte
  * already has memory. */
 FERRYI_REQUIRES(ferryi_store_spin)
 bool ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *fresh);
+/* Installs in the replica at `place`, which has no memory, a block of host memory that this
+ * thread's cache of the pool holds. Returns false and changes nothing if there is none, or if the
+ * replica needs other memory. Takes no lock and makes no driver call. */
+FERRYI_REQUIRES(ferryi_store_spin)
+bool ferryi_store_install_cached(ferryi_store *store, int place);
 /* Removes the memory from a replica and returns it. The caller then passes the memory to
  * ferryi_store_give_back() without the buffer's lock. The memory is reused only after its uses are
  * complete. */

@@ -137,6 +137,25 @@ ferryi_store_install(ferryi_store *store, int place, struct ferryi_place_copy *f
     return copy->pointer;
 }
 
+bool
+ferryi_store_install_cached(ferryi_store *store, int place)
+{
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    ferry_pool *pool =
+        __atomic_load_n(&store->context->pools[0][FERRY_MEMORY_PAGEABLE], __ATOMIC_ACQUIRE);
+    if (copy != &store->copies[0] || !pool || ferryi_store_align(store) > FERRYI_POOL_ALIGN ||
+        store->context->debug || kind_of(store, 0) != FERRY_MEMORY_PAGEABLE)
+        return false;
+    ferry_block *block = ferryi_pool_take_cached(pool, ferryi_max_size(store->map.bytes, 1));
+    if (!block)
+        return false;
+    copy->pointer = ferry_block_pointer(block);
+    copy->block = block;
+    copy->zeroes = store->zero_on_release;
+    store->exists |= FERRYI_PLACE_BIT(place);
+    return true;
+}
+
 ferry_status
 ferryi_store_reserve(ferryi_store *store, int place, ferryi_timeline *timeline)
 {
