@@ -33,7 +33,9 @@ PURPOSES = {
                 "the driver's own copy of pinned memory is the peer of both, and its own copy of pageable memory is another peer of pageable "
                 "memory.",
     "access": "Opening and closing a scope where the data already is. The peer is two atomic operations in a shared library, the least "
-              "that is safe between threads.",
+              "that is safe between threads. The goal is 1.6 times the peer: Ferry, too, executes two atomic operations, and the second waits "
+              "until the dozen stores between them are done. Less would take claims that a thread keeps after the scope, so that another "
+              "thread must interrupt it.",
     "pool": "Allocating a block and freeing it: the geometric mean of 25 patterns of sizes and orders.",
     "convert": "Conversions between arrays that the second-level cache holds; bytes read and written.",
     "roundtrip": "Pageable memory to the device and back; the peer copies it twice with `memcpy`.",

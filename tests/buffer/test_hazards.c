@@ -240,6 +240,34 @@ test_close_on_another_stream(void **state)
     destroy_crowd(streams);
 }
 
+/* A scope inside a write of the whole buffer ends on another stream: what follows the write waits
+ * for that stream, too. */
+static void
+test_an_inner_scope_closes_on_another_stream(void **state)
+{
+    fixture *f = *state;
+    ferry_stream *first = make_stream(f, 1), *second = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    ferry_scope outer, inner, target;
+    fill_on(f, x, first, 0, COUNT, 1);
+    char *memory = open_on(x, first, FERRY_UPDATE, 0, COUNT, &outer);
+    queue_fill(f, first, memory, 2, COUNT);
+    memory = open_on(x, first, FERRY_READ, 0, COUNT, &inner);
+    hand_over(f, first, second);
+    char *copied = open_on(y, second, FERRY_OVERWRITE, 0, COUNT, &target);
+    queue_copy(f, second, copied, memory, COUNT);
+    OK(ferry_scope_close(&target));
+    OK(ferry_scope_close_on(&inner, second));
+    OK(ferry_scope_close(&outer));
+    fill_on(f, x, first, 0, COUNT, 3);
+    OK(ferry_stream_synchronize(first));
+    expect_all(y, 0, COUNT, 2);
+    expect_all(x, 0, COUNT, 3);
+    DESTROY_BUFFERS(&x, &y);
+    ferry_stream_destroy(&first);
+    ferry_stream_destroy(&second);
+}
+
 static void
 test_close_on_refuses_other_places(void **state)
 {
@@ -945,6 +973,7 @@ main(void)
         TEST(test_streams_at_the_same_address),
         TEST(test_more_streams_than_numbers),
         TEST(test_close_on_another_stream),
+        TEST(test_an_inner_scope_closes_on_another_stream),
         TEST(test_close_on_refuses_other_places),
         TEST(test_close_from_another_thread),
         TEST(test_close_after_the_stream_is_gone),
