@@ -14,7 +14,8 @@ struct census {
 static bool
 count_block(const ferry_block *block, struct census *census)
 {
-    switch (block->state) {
+    const uint16_t state = block->state;
+    switch (state) {
     case FERRYI_BLOCK_LIVE:
         census->live_blocks++;
         census->live_bytes += block->bytes;

@@ -130,9 +130,14 @@ struct ferry_block {
     ferry_pool *pool;
     uint16_t timeline_number; /* number of the timeline for which the block was allocated; 0: the
                                  host, or a timeline that has no number */
-    uint16_t list;  /* index of the size class whose magazines the block enters when it is released;
-                       FERRYI_POOL_NO_LIST: none */
-    uint16_t state; /* an enum ferryi_block_state, which a release checks */
+    uint16_t list; /* index of the size class whose magazines the block enters when it is released;
+                      FERRYI_POOL_NO_LIST: none */
+#ifdef FERRYI_DEBUG_CHECKS
+    /* The owner of a cache writes it without the pool's mutex, while a holder of the mutex may read
+     * the state of the block's neighbour. */
+    _Atomic
+#endif
+        uint16_t state;  /* an enum ferryi_block_state, which a release checks */
     uint16_t align_log2; /* the owner's memory begins at the first address in the block that is
                             aligned to 2^align_log2; 0: at `pointer` */
     _Atomic(const char *) label; /* set by the block's owner, which also owns the string */

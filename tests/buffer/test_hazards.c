@@ -247,7 +247,7 @@ test_an_inner_scope_closes_on_another_stream(void **state)
 {
     fixture *f = *state;
     ferry_stream *first = make_stream(f, 1), *second = make_stream(f, 1);
-    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT);
+    ferry_buffer *x = make_ints(f, COUNT), *y = make_ints(f, COUNT), *other = make_ints(f, COUNT);
     ferry_scope outer, inner, target;
     fill_on(f, x, first, 0, COUNT, 1);
     char *memory = open_on(x, first, FERRY_UPDATE, 0, COUNT, &outer);
@@ -258,12 +258,13 @@ test_an_inner_scope_closes_on_another_stream(void **state)
     queue_copy(f, second, copied, memory, COUNT);
     OK(ferry_scope_close(&target));
     OK(ferry_scope_close_on(&inner, second));
+    fill_on(f, other, first, 0, COUNT, 4); /* a use of the first stream since its last event */
     OK(ferry_scope_close(&outer));
     fill_on(f, x, first, 0, COUNT, 3);
     OK(ferry_stream_synchronize(first));
     expect_all(y, 0, COUNT, 2);
     expect_all(x, 0, COUNT, 3);
-    DESTROY_BUFFERS(&x, &y);
+    DESTROY_BUFFERS(&x, &y, &other);
     ferry_stream_destroy(&first);
     ferry_stream_destroy(&second);
 }
