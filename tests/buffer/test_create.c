@@ -362,6 +362,9 @@ test_scrub_clears_what_overwrite_leaves_out(void **state)
         touch(f, b, place, FERRY_OVERWRITE, 0, FERRY_REST);
         expect_constant(f, b, place, 0, FERRY_REST, 0);
         expect_constant(f, b, 0, 0, FERRY_REST, 0);
+        write_counting(f, b, place, 0, FERRY_REST, 9);
+        touch(f, b, place, FERRY_OVERWRITE, 0, FERRY_REST);
+        expect_constant(f, b, place, 0, FERRY_REST, 0);
         write_counting(f, b, place, 0, FERRY_REST, 7);
         touch(f, b, place, FERRY_OVERWRITE, 10, 20);
         expect_constant(f, b, place, 10, 20, 0);

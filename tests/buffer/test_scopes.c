@@ -246,6 +246,35 @@ test_copies_of_ended_scopes(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* A write of a part of an array whose bytes are all current locks that part alone, wherever it
+ * begins and ends. */
+static void
+test_a_write_of_a_part_locks_the_part(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    for (int place = 0; place <= f->places; place++) {
+        for (ferry_access access = FERRY_UPDATE; access <= FERRY_OVERWRITE; access++) {
+            ferry_scope all, first, rest;
+            write_counting(f, b, place, 0, FERRY_REST, 0);
+            char *memory = open_at(f, b, place, access, 0, FERRY_REST, &all);
+            OK(ferry_scope_close(&all));
+            expect_counting(f, b, 0, 0, FERRY_REST, 0);
+            char *begin = open_at(f, b, place, FERRY_UPDATE, 0, 2, &first);
+            char *end = open_at(f, b, place, FERRY_UPDATE, 2, FERRY_REST, &rest);
+            assert_ptr_equal(begin, memory);
+            assert_ptr_equal(end, memory + 2 * sizeof(int32_t));
+            OK(ferry_scope_close(&first));
+            OK(ferry_scope_close(&rest));
+            char *only = open_at(f, b, place, FERRY_UPDATE, 2, FERRY_REST, &rest);
+            assert_ptr_equal(only, end);
+            OK(ferry_scope_close(&rest));
+            expect_counting(f, b, 0, 0, FERRY_REST, 0);
+        }
+    }
+    ferry_buffer_destroy(&b);
+}
+
 /* Abandoning an UPDATE or an OVERWRITE keeps the old value at the other places. Bytes of a
  * destroyed buffer, whose memory a new buffer reuses, must never become readable. */
 static void
@@ -428,6 +457,7 @@ main(void)
         TEST(test_open_all_reads_overlapping_ranges),
         TEST(test_scopes_of_a_stream_nest_deeply),
         TEST(test_copies_of_ended_scopes),
+        TEST(test_a_write_of_a_part_locks_the_part),
         TEST(test_an_abandoned_write_keeps_the_old_value),
         TEST(test_wait_free_waits_for_scopes),
         TEST(test_a_scope_closes_on_another_stream),
