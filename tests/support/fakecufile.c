@@ -9,49 +9,19 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "src/device/cuda/cufile_abi.h"
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum {
     ALIGN = 4096,
     PART = 64 * 1024, /* bytes of one copy by the driver */
     HANDLES = 64,
-    CUDA_DRIVER_ERROR = 5011,
-    DIRECT_NOT_SET = 5020,
-    INVALID_VALUE = 5022,
-    NOT_REGISTERED = 5027,
-};
-
-struct result {
-    int error;
-    unsigned int cuda_error;
-};
-
-struct descriptor {
-    int type;
-    union {
-        int fd;
-        void *handle;
-    } file;
-    const void *file_system;
-};
-
-struct properties {
-    unsigned int module_major, module_minor;
-    size_t poll_bytes, direct_kilobytes;
-    unsigned int file_systems, control, features, cache_kilobytes, buffer_kilobytes,
-        pinned_kilobytes, batch, batch_milliseconds;
 };
 
 #define FAKECUFILE_DECLARE(type, name, parameters) EXPORT type name parameters;
 FAKECUFILE_CONTROLS(FAKECUFILE_DECLARE)
-EXPORT struct result cuFileGetVersion(int *version);
-EXPORT struct result cuFileDriverOpen(void);
-EXPORT struct result cuFileDriverClose_v2(void);
-EXPORT struct result cuFileDriverGetProperties(struct properties *out);
-EXPORT struct result cuFileHandleRegister(void **out, struct descriptor *descriptor);
-EXPORT void cuFileHandleDeregister(void *handle);
-EXPORT ssize_t cuFileRead(void *handle, void *memory, size_t bytes, off_t offset, off_t at);
-EXPORT ssize_t cuFileWrite(void *handle, const void *memory, size_t bytes, off_t offset, off_t at);
+FERRYI_CUFILE_FUNCTIONS(FAKECUFILE_DECLARE)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 /* Memory of the host for one copy, while the driver of cuFile is open. */
@@ -180,67 +150,67 @@ fails(const char *symbol)
 /* -- the driver of cuFile ---------------------------------------------------------------------- */
 
 #ifndef FAKECUFILE_OLD
-struct result
+struct ferryi_cufile_result
 cuFileGetVersion(int *version)
 {
     *version = 1150;
-    return (struct result){0};
+    return (struct ferryi_cufile_result){0};
 }
 #endif
 
-struct result
+struct ferryi_cufile_result
 cuFileDriverOpen(void)
 {
     pthread_mutex_lock(&mutex);
-    struct result result = {.error = fails("cuFileDriverOpen")};
+    struct ferryi_cufile_result result = {.error = fails("cuFileDriverOpen")};
     if (!result.error && !has_memory())
-        result.error = CUDA_DRIVER_ERROR;
+        result.error = FERRYI_CUFILE_CUDA_DRIVER_ERROR;
     if (!result.error)
         counts.opens++;
     pthread_mutex_unlock(&mutex);
     return result;
 }
 
-struct result
+struct ferryi_cufile_result
 cuFileDriverClose_v2(void)
 {
     pthread_mutex_lock(&mutex);
     free_memory();
     counts.closes++;
     pthread_mutex_unlock(&mutex);
-    return (struct result){0};
+    return (struct ferryi_cufile_result){0};
 }
 
-struct result
-cuFileDriverGetProperties(struct properties *out)
+struct ferryi_cufile_result
+cuFileDriverGetProperties(struct ferryi_cufile_properties *out)
 {
     pthread_mutex_lock(&mutex);
-    struct result result = {.error = fails("cuFileDriverGetProperties")};
+    struct ferryi_cufile_result result = {.error = fails("cuFileDriverGetProperties")};
     if (!result.error)
-        *out = (struct properties){.module_major = no_module ? 0 : 2,
-                                   .module_minor = no_module ? 0 : 20,
-                                   .control = not_compatible ? 1 : 3,
-                                   .batch_milliseconds = 5};
+        *out = (struct ferryi_cufile_properties){.module_major = no_module ? 0 : 2,
+                                                 .module_minor = no_module ? 0 : 20,
+                                                 .control = not_compatible ? 1 : 3,
+                                                 .rest = {5}};
     pthread_mutex_unlock(&mutex);
     return result;
 }
 
 /* -- files ------------------------------------------------------------------------------------- */
 
-struct result
-cuFileHandleRegister(void **out, struct descriptor *descriptor)
+struct ferryi_cufile_result
+cuFileHandleRegister(void **out, struct ferryi_cufile_descriptor *descriptor)
 {
     pthread_mutex_lock(&mutex);
-    struct result result = {.error = fails("cuFileHandleRegister")};
-    if (result.error == CUDA_DRIVER_ERROR)
+    struct ferryi_cufile_result result = {.error = fails("cuFileHandleRegister")};
+    if (result.error == FERRYI_CUFILE_CUDA_DRIVER_ERROR)
         result.cuda_error = 2;
     if (!result.error && !(fcntl(descriptor->file.fd, F_GETFL) & O_DIRECT))
-        result.error = DIRECT_NOT_SET;
+        result.error = FERRYI_CUFILE_DIRECT_NOT_SET;
     int i = 0;
     while (i < HANDLES && files[i])
         i++;
     if (!result.error && i == HANDLES)
-        result.error = INVALID_VALUE;
+        result.error = FERRYI_CUFILE_INVALID_VALUE;
     if (!result.error) {
         files[i] = descriptor->file.fd + 1;
         *out = &files[i];
@@ -277,7 +247,7 @@ static ssize_t
 copy_part(int fd, char *memory, size_t bytes, off_t offset, bool stores)
 {
     if (stores && !copy_device(memory, bytes, true))
-        return -CUDA_DRIVER_ERROR;
+        return -FERRYI_CUFILE_CUDA_DRIVER_ERROR;
     if (stores)
         memcpy(aligned, pinned, bytes);
     const ssize_t result = stores ? syscall(SYS_pwrite64, fd, aligned, bytes, offset)
@@ -285,7 +255,7 @@ copy_part(int fd, char *memory, size_t bytes, off_t offset, bool stores)
     if (result <= 0 || stores)
         return result;
     memcpy(pinned, aligned, (size_t)result);
-    return copy_device(memory, (size_t)result, false) ? result : -CUDA_DRIVER_ERROR;
+    return copy_device(memory, (size_t)result, false) ? result : -FERRYI_CUFILE_CUDA_DRIVER_ERROR;
 }
 
 static ssize_t
@@ -294,7 +264,7 @@ copy_all(int fd, char *memory, size_t bytes, off_t offset, bool stores)
     size_t done = 0;
     ssize_t result;
     if (!has_memory())
-        return -CUDA_DRIVER_ERROR;
+        return -FERRYI_CUFILE_CUDA_DRIVER_ERROR;
     do {
         const size_t part = bytes - done < PART ? bytes - done : PART;
         result = copy_part(fd, memory + done, part, offset + (off_t)done, stores);
@@ -311,10 +281,10 @@ transfer(const int *handle, char *memory, size_t bytes, off_t offset, bool store
     size_t counted = bytes;
     counts.copies++;
     if (*handle == 0)
-        return -NOT_REGISTERED;
+        return -FERRYI_CUFILE_HANDLE_NOT_REGISTERED;
     if (bytes % ALIGN != 0 || offset % ALIGN != 0) {
         counts.unaligned++;
-        return -INVALID_VALUE;
+        return -FERRYI_CUFILE_INVALID_VALUE;
     }
     if (error > 5000)
         return -error;

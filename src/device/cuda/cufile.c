@@ -4,62 +4,15 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/types.h>
 
 #include "src/base/file.h"
 #include "src/base/fork.h"
-
-/* -- what the library declares ----------------------------------------------------------------- */
-
-/* Ferry declares the functions and types of cuFile itself, because it is built without the CUDA
- * Toolkit. */
-
-struct cufile_result {
-    int error;               /* 0, or a number above 5000 */
-    unsigned int cuda_error; /* the driver's error, if that is the cause */
-};
-
-#define CUFILE_ALREADY_OPEN 5026
-
-struct cufile_descriptor {
-    int type;
-    union {
-        int fd;
-        void *handle;
-    } file;
-    const void *file_system; /* functions of a file system in user space; NULL: none */
-};
-
-#define CUFILE_TYPE_FD 1
-
-struct cufile_properties {
-    unsigned int module_major, module_minor; /* version of nvidia-fs; 0.0: it is not loaded */
-    size_t poll_bytes, direct_kilobytes;
-    unsigned int file_systems, control; /* sets of bits */
-    unsigned int rest[64];              /* newer releases append members */
-};
-
-#define CUFILE_COMPATIBLE (1u << 1) /* in `control`: the compatibility mode is allowed */
-
-/* Expands X(type, name, parameters) for each function. cuFileGetVersion is not called. It shows
- * that the release is newer than 1.7: the driver of some older ones fails when the process ends. */
-#define CUFILE_FUNCTIONS(X)                                                                        \
-    X(struct cufile_result, cuFileGetVersion, (int *version))                                      \
-    X(struct cufile_result, cuFileDriverOpen, (void))                                              \
-    X(struct cufile_result, cuFileDriverClose_v2, (void))                                          \
-    X(struct cufile_result, cuFileDriverGetProperties, (struct cufile_properties * properties))    \
-    X(struct cufile_result, cuFileHandleRegister,                                                  \
-      (void **handle, struct cufile_descriptor *descriptor))                                       \
-    X(void, cuFileHandleDeregister, (void *handle))                                                \
-    X(ssize_t, cuFileRead,                                                                         \
-      (void *handle, void *memory, size_t bytes, off_t file_offset, off_t memory_offset))          \
-    X(ssize_t, cuFileWrite,                                                                        \
-      (void *handle, const void *memory, size_t bytes, off_t file_offset, off_t memory_offset))
+#include "src/device/cuda/cufile_abi.h"
 
 /* The functions are written once, with the mutex held, before any file is opened. */
 static struct {
 #define MEMBER(type, name, parameters) type(*name) parameters;
-    CUFILE_FUNCTIONS(MEMBER)
+    FERRYI_CUFILE_FUNCTIONS(MEMBER)
 #undef MEMBER
 } cufile;
 
@@ -75,7 +28,7 @@ FERRYI_GUARDED_BY(ferryi_files_mutex) static bool is_ours;
 /* -- loading ----------------------------------------------------------------------------------- */
 
 static ferry_status
-refused(const char *function, struct cufile_result result)
+refused(const char *function, struct ferryi_cufile_result result)
 {
     return result.cuda_error
                ? ferryi_fail(FERRY_ERROR_UNSUPPORTED, "%s: cuFile error %d, CUDA error %u",
@@ -100,7 +53,7 @@ load(void)
         missing = #name;                                                                           \
     else                                                                                           \
         memcpy(&cufile.name, &symbol, sizeof(symbol));
-    CUFILE_FUNCTIONS(FIND)
+    FERRYI_CUFILE_FUNCTIONS(FIND)
 #undef FIND
     if (missing)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
@@ -113,12 +66,12 @@ load(void)
 static ferry_status
 check_driver(void)
 {
-    struct cufile_properties properties = {0};
-    struct cufile_result result = cufile.cuFileDriverGetProperties(&properties);
+    struct ferryi_cufile_properties properties = {0};
+    struct ferryi_cufile_result result = cufile.cuFileDriverGetProperties(&properties);
     if (result.error)
         return refused("cuFileDriverGetProperties", result);
-    if ((properties.control & CUFILE_COMPATIBLE) && properties.module_major == 0 &&
-        properties.module_minor == 0)
+    if ((properties.control & (1u << FERRYI_CUFILE_ALLOWS_COMPATIBLE)) &&
+        properties.module_major == 0 && properties.module_minor == 0)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "nvidia-fs is not loaded, so cuFile moves bytes through host memory");
     return FERRY_OK;
@@ -139,8 +92,8 @@ open_driver(void)
 {
     if (!is_loaded)
         FERRYI_OR_RETURN(load());
-    struct cufile_result result = cufile.cuFileDriverOpen();
-    if (result.error && result.error != CUFILE_ALREADY_OPEN)
+    struct ferryi_cufile_result result = cufile.cuFileDriverOpen();
+    if (result.error && result.error != FERRYI_CUFILE_ALREADY_OPEN)
         return refused("cuFileDriverOpen", result);
     is_ours = result.error == 0;
     ferry_status status = check_driver();
@@ -190,8 +143,8 @@ open_file(struct ferryi_gpu_device *gpu, int fd, void **out)
     ferryi_mutex_unlock(&mutex);
     if (status != FERRY_OK)
         return status;
-    struct cufile_descriptor descriptor = {.type = CUFILE_TYPE_FD, .file.fd = fd};
-    struct cufile_result result = cufile.cuFileHandleRegister(out, &descriptor);
+    struct ferryi_cufile_descriptor descriptor = {.type = FERRYI_CUFILE_TYPE_FD, .file.fd = fd};
+    struct ferryi_cufile_result result = cufile.cuFileHandleRegister(out, &descriptor);
     return result.error ? refused("cuFileHandleRegister", result) : FERRY_OK;
 }
 
@@ -230,7 +183,7 @@ copy_bytes(void *file, const struct ferryi_file_copy *copy, size_t *out_bytes)
     if (done == copy->bytes)
         return FERRY_OK;
     if (result < -1)
-        return refused(function, (struct cufile_result){.error = (int)-result});
+        return refused(function, (struct ferryi_cufile_result){.error = (int)-result});
     return ferryi_fail(FERRY_ERROR_IO, "%s: %s", function,
                        result < 0 ? strerror(error) : "it ended too early");
 }
