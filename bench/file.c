@@ -17,6 +17,9 @@
  * faster than the thread if one processor can read while another copies. This requires that cache
  * lines move between the processors fast enough.
  *
+ * The cases `load` read the file into a buffer on the device with O_DIRECT, in one call for each
+ * range. Their names say whether the bytes passed the staging ring, or went past host memory.
+ *
  * The files are created in TMPDIR, or in /var/tmp if TMPDIR is not set, because /var/tmp is usually
  * on a disk. The program removes the files at the end.
  */
@@ -273,6 +276,63 @@ measure_all(struct bench_report *report, ferry_context *context, const struct fi
     return true;
 }
 
+/* -- loads ------------------------------------------------------------------------------------- */
+
+/* Sets `*out_direct` to the number of bytes that did not go through the staging ring. */
+static bool
+time_load(ferry_context *context, ferry_byte_buffer buffer, const struct files *files,
+          double *out_ns, uint64_t *out_direct)
+{
+    const ferry_copy_options options = {.stream = ferry_context_stream(context, 1),
+                                        .file_direct = true};
+    const size_t bytes = ferry_byte_count(buffer);
+    ferry_transfer_stats stats;
+    if (ferry_context_reset_stats(context) != FERRY_OK)
+        return bench_failed("resetting the statistics");
+    double begun = bench_now_ns();
+    for (size_t at = 0; at < files->bytes; at += bytes)
+        if (ferry_byte_load(buffer, 0, bytes, files->input, at, &options) != FERRY_OK ||
+            ferry_stream_synchronize(options.stream) != FERRY_OK)
+            return bench_failed("loading a file");
+    *out_ns = bench_now_ns() - begun;
+    if (ferry_context_get_transfer_stats(context, &stats) != FERRY_OK)
+        return bench_failed("reading the statistics");
+    *out_direct = stats.direct.bytes;
+    return true;
+}
+
+static bool
+measure_load(struct bench_report *report, ferry_context *context, const struct files *files,
+             size_t rounds)
+{
+    const struct way way = {"direct", 4 * MIB, false, true};
+    double ferry[ROUNDS_LIMIT], dd[ROUNDS_LIMIT];
+    uint64_t direct = 0;
+    ferry_byte_buffer buffer = {0};
+    bool ok = ferry_byte_create(context, way.block, NULL, &buffer) == FERRY_OK ||
+              bench_failed("creating a buffer");
+    for (size_t round = 0; ok && round <= rounds; round++) {
+        size_t index = round == 0 ? 0 : round - 1;
+        ok = time_load(context, buffer, files, &ferry[index], &direct) &&
+             time_with_dd(files, &way, &dd[index]);
+    }
+    ferry_byte_destroy(&buffer);
+    if (!ok)
+        return false;
+    char name[64];
+    snprintf(name, sizeof(name), "%zuMiB/%s/%zuKiB", files->bytes / MIB,
+             direct > 0 ? "storage" : "ring", way.block / 1024);
+    struct bench_record record = {.case_name = name,
+                                  .metric = "load",
+                                  .unit = "GB/s",
+                                  .value = (double)files->bytes / bench_median(ferry, rounds),
+                                  .peer = "dd",
+                                  .peer_value = (double)files->bytes / bench_median(dd, rounds),
+                                  .goal = {BENCH_NO_GOAL, 0}};
+    bench_report_add(report, &record);
+    return true;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -285,7 +345,9 @@ main(int argc, char **argv)
     bool ok = context && files_create(&files, options.quick ? 4 * MIB : 512 * MIB) &&
               bench_report_open(&report, "file", &options, context);
     if (ok) {
-        ok = measure_all(&report, context, &files, options.quick ? 1 : ROUNDS_LIMIT);
+        const size_t rounds = options.quick ? 1 : ROUNDS_LIMIT;
+        ok = measure_all(&report, context, &files, rounds) &&
+             measure_load(&report, context, &files, rounds);
         ok = bench_report_close(&report) && ok;
     }
     files_remove(&files);

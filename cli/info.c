@@ -115,11 +115,12 @@ choose_devices(struct report *report)
     report->devices = report->chosen;
 }
 
-/* It is looked for, not used: files go through pinned host memory. */
+/* Whether files pass by it is known only when one is opened. */
 static void
 look_for_cufile(struct report *report)
 {
-    void *library = dlopen("libcufile.so.0", RTLD_LAZY | RTLD_LOCAL);
+    const char *name = getenv("FERRY_CUFILE_LIBRARY");
+    void *library = dlopen(name && *name ? name : "libcufile.so.0", RTLD_LAZY | RTLD_LOCAL);
 
     report->cufile = library && dlsym(library, "cuFileRead");
     if (!report->cufile) {
@@ -324,7 +325,8 @@ print_text(FILE *file, const struct report *report)
         if (report->vendors[i].was_tried && !report->vendors[i].has_place)
             print_line(file, report->vendors[i].title, "none: ", report->vendors[i].why_none);
     if (report->cufile)
-        print_line(file, "cuFile", "", "found, not used: files go through host memory");
+        print_line(file, "cuFile", "",
+                   "found: loads and stores with file_direct use it where it can");
     else
         print_line(file, "cuFile", "none: ", report->why_no_cufile);
     print_line(file, "Kernel cache",

@@ -177,8 +177,8 @@ typedef struct ferry_transfer_count {
 /** Counts of a context's transfers since its creation or the last ferry_context_reset_stats(). */
 typedef struct ferry_transfer_stats {
     ferry_transfer_count upload, download, device, peer, host, fill; /**< by direction */
-    ferry_transfer_count direct; /**< uploads and downloads of pinned host memory, without the
-                                      staging ring */
+    ferry_transfer_count direct; /**< uploads and downloads without the staging ring: of pinned
+                                      host memory, or between a device and a file (file_direct) */
     ferry_transfer_count staged; /**< uploads and downloads through the staging ring, of pageable
                                       host memory, or of bytes of a file or of a conversion by the
                                       host */

@@ -109,7 +109,8 @@ typedef struct ferry_copy_options {
                               or one element, because elements, rows and the blocks of a file are
                               kept whole. Default: the chunk size of the staging ring */
     bool file_direct;    /**< files are read and written without the page cache (O_DIRECT), where
-                              the file system and the alignment allow it */
+                              the file system and the alignment allow it, and between a file and
+                              device memory also without host memory, where the device can */
     bool file_keep_rest; /**< true: the bytes of a target file after the region are kept. false: the
                               file is truncated there */
     bool (*keep_going)(size_t done, size_t total, void *user); /**< called after each chunk; returns
@@ -132,7 +133,8 @@ typedef struct ferry_copy_options {
  * conflicts. If it fails later, or is cancelled, each chunk holds either its old or its new values,
  * and no element is a mixture, unless it is larger than a chunk of the staging ring or its bytes
  * were current at different places. Every buffer records which of its bytes are new, and the
- * message says how many bytes arrived.
+ * message says how many bytes arrived. If a device that reads a file itself (file_direct) fails,
+ * and the host cannot read the file either, elements behind the bytes that arrived may be mixtures.
  *
  * Conversions: if both sides of a region have the same element type and its `conversion` is NULL,
  * the bytes are copied unchanged. Any other region is converted with the policy options->convert,

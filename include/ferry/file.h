@@ -83,8 +83,8 @@ typedef struct ferry_file_pipeline_options {
                                   stream, if the context has exactly one device */
     size_t chunk_bytes;      /**< size of a chunk, rounded down to whole elements. Default: 4 MiB */
     size_t chunk_count;      /**< number of chunks in device memory, 2 to 16. Default: 4 */
-    bool direct;             /**< both files are read and written without the page cache, as with
-                                  file_direct of ferry_copy_options */
+    bool direct;             /**< both files are read and written without the page cache (O_DIRECT),
+                                  where the file system and the alignment allow it */
     bool keep_rest;          /**< true: the bytes of the output after the last chunk are kept.
                                   false: the file is truncated there, unless it is the input */
     ferry_file_stats *stats; /**< receives the statistics, even if the call fails; may be NULL */

@@ -61,6 +61,8 @@ enum {
     FERRYI_DEVICE_CALLS_HERE = 1u << 24,
     /* the device has memory_is_pinned */
     FERRYI_DEVICE_FINDS_PINNED = 1u << 25,
+    /* the device has file_open, which may succeed */
+    FERRYI_DEVICE_TAKES_FILES = 1u << 26,
 };
 
 struct ferryi_device_properties {
@@ -97,6 +99,14 @@ struct ferryi_copy {
     size_t bytes;
     ferry_direction direction;    /* direction of the copy: UPLOAD, DOWNLOAD, DEVICE or PEER */
     ferryi_device *source_device; /* as in ferryi_copy_2d */
+};
+
+/* A copy between an open file and memory of the device. */
+struct ferryi_file_copy {
+    void *memory;
+    uint64_t offset; /* in the file; like `bytes`, a multiple of FERRYI_FILE_ALIGN */
+    size_t bytes;
+    bool stores; /* whether the file is the target */
 };
 
 /* A launch of a kernel in loaded code. Each element of `arguments` is the address of an argument's
@@ -245,6 +255,22 @@ struct ferryi_device_ops {
     ferry_status (*fill)(ferryi_device *device, void *target, uint32_t pattern,
                          size_t pattern_bytes, size_t count, void *stream);
 
+    /* -- files -- */
+
+    /* Prepares a file for copies by file_copy. `fd` is open with O_DIRECT, and stays open until
+     * file_close. Fails if bytes of the file would pass through host memory. */
+    ferry_status (*file_open)(ferryi_device *device, int fd, void **out);
+    /*
+     * Copies bytes between a file and device memory, and blocks until they have arrived. No stream
+     * is ordered with the copy: no queued work may use the memory. Fails if not all bytes arrived.
+     * Even then it sets `*out_bytes` to the number of bytes that arrived, from the first byte on,
+     * and the bytes behind them may have changed.
+     */
+    ferry_status (*file_copy)(ferryi_device *device, void *file,
+                              const struct ferryi_file_copy *copy, size_t *out_bytes);
+    /* Ends the use of a file. Also works if the device is lost. */
+    ferry_status (*file_close)(ferryi_device *device, void *file);
+
     /* -- managed memory; `location` is a device of the context or NULL for the host -- */
 
     ferry_status (*prefetch)(ferryi_device *device, void *memory, size_t bytes,
@@ -289,7 +315,7 @@ struct ferryi_device_ops {
     X(prefetch) X(advise)
 #define FERRYI_DEVICE_SLOTS(X) \
     FERRYI_EMULATED_SLOTS(X) X(memory_is_pinned) X(stream_check) X(stream_id) \
-    X(event_create_in) X(event_record_in) \
+    X(event_create_in) X(event_record_in) X(file_open) X(file_copy) X(file_close) \
     X(code_load) X(code_build) X(code_unload) X(code_function) X(code_parameters) X(launch)
 /* clang-format on */
 

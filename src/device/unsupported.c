@@ -53,6 +53,10 @@ UNSUPPORTED(copy_batch, ferryi_device *device, const struct ferryi_copy *copies,
             void *stream)
 UNSUPPORTED(fill, ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes,
             size_t count, void *stream)
+UNSUPPORTED(file_open, ferryi_device *device, int fd, void **out)
+UNSUPPORTED(file_copy, ferryi_device *device, void *file, const struct ferryi_file_copy *copy,
+            size_t *out_bytes)
+UNSUPPORTED(file_close, ferryi_device *device, void *file)
 UNSUPPORTED(prefetch, ferryi_device *device, void *memory, size_t bytes, ferryi_device *location,
             void *stream)
 UNSUPPORTED(advise, ferryi_device *device, void *memory, size_t bytes, int advice,

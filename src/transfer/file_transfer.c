@@ -11,11 +11,24 @@
 #define LOAD_CHUNKS  1
 #define STORE_CHUNKS 2
 
-/* A running transfer between memory and a file. */
-struct passing {
-    struct ferryi_run run;
+/* What is transferred between memory and a file. */
+struct request {
+    ferryi_engine *engine;
+    struct ferryi_memory memory;
     struct ferryi_file_range range;
     bool stores; /* whether the file is written */
+    ferryi_timeline *timeline;
+    struct ferryi_transfer_job *job;
+    void *direct; /* the file as the device has opened it; or NULL */
+};
+
+/* A running transfer of a part of the request, or of all of it. */
+struct passing {
+    struct ferryi_run run;
+    struct ferryi_memory memory;
+    struct ferryi_file_range range;
+    bool stores;
+    void *direct;
 };
 
 /* Returns the number of bytes in the part of the file transfer that begins at byte `begin`. Each
@@ -53,9 +66,10 @@ pass_part(const struct passing *passing, char *memory, size_t *out_bytes)
 }
 
 static ferry_status
-pass_on_host(struct passing *passing, char *memory)
+pass_on_host(struct passing *passing)
 {
     struct ferryi_run *run = &passing->run;
+    char *memory = passing->memory.pointer;
     ferry_status status = FERRY_OK;
     while (status == FERRY_OK && run->done < run->bytes) {
         size_t bytes;
@@ -68,7 +82,8 @@ pass_on_host(struct passing *passing, char *memory)
     return status;
 }
 
-/* -- device memory ----------------------------------------------------------------------------- */
+/* -- device memory, through the ring
+ * ----------------------------------------------------------------------------- */
 
 static ferry_status
 fill_from_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
@@ -96,8 +111,9 @@ drain_to_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
 }
 
 static ferry_status
-pass_through_ring(struct passing *passing, struct ferryi_memory memory)
+pass_through_ring(struct passing *passing)
 {
+    const struct ferryi_memory memory = passing->memory;
     const bool stores = passing->stores;
     struct ferryi_flow flow = {.run = &passing->run,
                                .ring = &passing->run.engine->ports[memory.place].ring,
@@ -110,28 +126,159 @@ pass_through_ring(struct passing *passing, struct ferryi_memory memory)
     return ferryi_flow_run(&flow);
 }
 
+/* -- device memory, directly ------------------------------------------------------------------- */
+
+/* Bytes of a transfer, from `begin` up to `end`. */
+struct middle {
+    size_t begin, end;
+};
+
+/* Returns the smallest number of bytes that is both whole elements and whole blocks of a file. */
+static size_t
+direct_unit(size_t element)
+{
+    return element / ferryi_min_size(element & -element, FERRYI_FILE_ALIGN) * FERRYI_FILE_ALIGN;
+}
+
+/*
+ * Returns which of the `bytes` bytes of a transfer may pass between the file and the device without
+ * host memory. They begin and end at blocks of the file, and between two elements, so that no
+ * element is cut. The range is empty if there is no such place.
+ */
+static struct middle
+find_middle(const struct request *request, size_t bytes)
+{
+    const struct ferryi_file *file = request->range.file;
+    const size_t element = ferryi_max_size(request->job->unit, 1), unit = direct_unit(element);
+    size_t begin = 0;
+    if (file->direct < 0 || !(request->timeline->device->capabilities & FERRYI_DEVICE_TAKES_FILES))
+        return (struct middle){0, 0};
+    while (begin < unit && (request->range.offset + begin) % FERRYI_FILE_ALIGN != 0)
+        begin += element;
+    if (begin >= unit || begin > bytes)
+        return (struct middle){0, 0};
+    return (struct middle){begin, begin + (bytes - begin) / unit * unit};
+}
+
+/* Logs why bytes of a file go through host memory. This is no failure of the transfer. */
+static void
+note_refusal(const ferryi_engine *engine, const struct ferryi_file *file)
+{
+    ferryi_log(engine->config.log, FERRY_LOG_INFO, "%s: goes through host memory: %s", file->path,
+               ferry_last_error());
+}
+
+static void
+open_direct(struct request *request)
+{
+    const struct ferryi_file *file = request->range.file;
+    FERRYI_KEEP_ERROR(before);
+    if (FERRYI_CALL(request->timeline->device, file_open, file->direct, &request->direct) !=
+        FERRY_OK)
+        note_refusal(request->engine, file);
+}
+
+static void
+close_direct(const struct request *request)
+{
+    FERRYI_KEEP_ERROR(before);
+    (void)FERRYI_CALL(request->timeline->device, file_close, request->direct);
+}
+
+/* Copies the next bytes of the transfer. Returns how many of them arrived, in whole elements. */
+static size_t
+copy_direct(const struct passing *passing, size_t bytes)
+{
+    const struct ferryi_run *run = &passing->run;
+    const struct ferryi_file_copy copy = {.memory = (char *)passing->memory.pointer + run->done,
+                                          .offset = passing->range.offset + run->done,
+                                          .bytes = bytes,
+                                          .stores = passing->stores};
+    size_t arrived = 0;
+    FERRYI_KEEP_ERROR(before);
+    if (FERRYI_CALL(run->timeline->device, file_copy, passing->direct, &copy, &arrived) != FERRY_OK)
+        note_refusal(run->engine, passing->range.file);
+    return arrived - arrived % run->unit;
+}
+
+/* Passes bytes until the device refuses some. The caller passes the rest through the ring, which
+ * then reports what is wrong. */
+static ferry_status
+pass_directly(struct passing *passing)
+{
+    struct ferryi_run *run = &passing->run;
+    const size_t unit = direct_unit(run->unit),
+                 largest = ferryi_run_is_watched(run) ? FERRYI_HOST_SIDE_PART : run->bytes;
+    ferry_status status = ferryi_run_wait_for_timeline(run);
+    bool refused = false;
+    while (status == FERRY_OK && !refused && run->done < run->bytes) {
+        const size_t part = ferryi_run_part(run, run->done, largest, unit),
+                     arrived = copy_direct(passing, part);
+        refused = arrived < part;
+        ferryi_run_arrived(run, arrived);
+        passing->range.file->direct_bytes += arrived;
+        if (arrived > 0)
+            status = ferryi_run_progress(run);
+    }
+    return status;
+}
+
+/* -- all of it --------------------------------------------------------------------------------- */
+
+/* Passes bytes of the request, from byte `*done` on, as one transfer. Adds to `*done` the number of
+ * bytes that passed. */
+static ferry_status
+pass(const struct request *request, size_t *done, size_t bytes,
+     ferry_status (*way)(struct passing *passing))
+{
+    const bool host = ferryi_engine_is_host(request->engine, request->memory.place);
+    struct passing passing = {.memory = request->memory,
+                              .range = {request->range.file, request->range.offset + *done},
+                              .stores = request->stores,
+                              .direct = request->direct};
+    struct ferryi_run *run = &passing.run;
+    if (*done > 0)
+        passing.memory.pointer = (char *)request->memory.pointer + *done;
+    *run = (struct ferryi_run){.engine = request->engine,
+                               .job = request->job,
+                               .timeline = host ? NULL : request->timeline,
+                               .bytes = bytes,
+                               .unit = ferryi_max_size(request->job->unit, 1),
+                               .staged = way == pass_through_ring};
+    run->direction = host              ? FERRY_DIRECTION_HOST
+                     : request->stores ? FERRY_DIRECTION_DOWNLOAD
+                                       : FERRY_DIRECTION_UPLOAD;
+    *(request->stores ? &run->source_place : &run->target_place) = request->memory.place;
+    ferry_status status = ferryi_run_begin(run);
+    if (status == FERRY_OK)
+        status = way(&passing);
+    *done += run->done;
+    return ferryi_run_end(run, status);
+}
+
 ferry_status
 ferryi_engine_copy_file(ferryi_engine *engine, struct ferryi_memory memory,
                         struct ferryi_file_range range, size_t bytes, bool stores,
                         ferryi_timeline *timeline, struct ferryi_transfer_job *job)
 {
-    const bool host = ferryi_engine_is_host(engine, memory.place);
-    assert(host || timeline);
-    struct passing passing = {.range = range, .stores = stores};
-    struct ferryi_run *run = &passing.run;
-    *run = (struct ferryi_run){.engine = engine,
-                               .job = job,
-                               .timeline = host ? NULL : timeline,
-                               .bytes = bytes,
-                               .unit = ferryi_max_size(job->unit, 1),
-                               .staged = !host};
-    run->direction = host     ? FERRY_DIRECTION_HOST
-                     : stores ? FERRY_DIRECTION_DOWNLOAD
-                              : FERRY_DIRECTION_UPLOAD;
-    *(stores ? &run->source_place : &run->target_place) = memory.place;
-    ferry_status status = ferryi_run_begin(run);
-    if (status == FERRY_OK)
-        status =
-            host ? pass_on_host(&passing, memory.pointer) : pass_through_ring(&passing, memory);
-    return ferryi_run_end(run, status);
+    struct request request = {engine, memory, range, stores, timeline, job, NULL};
+    ferry_status status = FERRY_OK;
+    size_t done = 0;
+    if (ferryi_engine_is_host(engine, memory.place))
+        return pass(&request, &done, bytes, pass_on_host);
+    assert(timeline);
+    const struct middle middle = find_middle(&request, bytes);
+    assert(job->total > 0 || middle.begin == middle.end);
+    if (middle.begin < middle.end)
+        open_direct(&request);
+    if (request.direct) {
+        if (middle.begin > 0)
+            status = pass(&request, &done, middle.begin, pass_through_ring);
+        if (status == FERRY_OK)
+            status = pass(&request, &done, middle.end - middle.begin, pass_directly);
+        close_direct(&request);
+    }
+    if (status == FERRY_OK && done < bytes)
+        status = pass(&request, &done, bytes - done, pass_through_ring);
+    return status;
 }

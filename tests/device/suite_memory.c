@@ -297,6 +297,26 @@ test_host_visible_memory_is_read_and_written(void **state)
     give(device, FERRY_MEMORY_DEVICE, memory);
 }
 
+/* A device that has a library for files refuses what is no file, or says that the library is
+ * absent.
+ */
+static void
+test_what_is_no_file(void **state)
+{
+    (void)state;
+    ferryi_device *device = suite_device();
+    const struct ferryi_file_copy copy = {0};
+    size_t bytes = 0;
+    void *file = NULL;
+    FAILS(FERRY_ERROR_UNSUPPORTED, device, file_open, -1, &file);
+    assert_null(file);
+    if (suite_can(FERRYI_DEVICE_TAKES_FILES))
+        return;
+    LACKS(device, file_open, -1, &file);
+    LACKS(device, file_copy, &file, &copy, &bytes);
+    LACKS(device, file_close, &file);
+}
+
 static void
 test_code_that_cannot_be_loaded_says_so(void **state)
 {
@@ -332,6 +352,7 @@ const struct CMUnitTest memory_tests[] = {
     cmocka_unit_test(test_memory_is_aligned_and_apart),
     cmocka_unit_test(test_too_much_memory_is_out_of_memory),
     cmocka_unit_test(test_freeing_null_does_nothing),
+    cmocka_unit_test(test_what_is_no_file),
     cmocka_unit_test(test_freed_memory_comes_back),
     cmocka_unit_test(test_pinned_memory_serves_every_device),
     cmocka_unit_test(test_memory_has_users),

@@ -118,6 +118,10 @@ PASS(event_synchronize, (ferryi_device *device, void *event), event)
 PASS(event_elapsed, (ferryi_device *device, void *begin, void *end, double *out_seconds), begin, end, out_seconds)
 PASS(fill, (ferryi_device *device, void *target, uint32_t pattern, size_t pattern_bytes, size_t count, void *stream),
      target, pattern, pattern_bytes, count, stream)
+GIVE(file_open, (ferryi_device *device, int fd, void **out), fd, out)
+PASS(file_copy, (ferryi_device *device, void *file, const struct ferryi_file_copy *copy, size_t *out_bytes),
+     file, copy, out_bytes)
+TAKE(file_close, (ferryi_device *device, void *file), file, file)
 GIVE(code_load, (ferryi_device *device, const void *image, size_t bytes, void **out_module), image, bytes, out_module)
 TAKE(code_unload, (ferryi_device *device, void *module), module, module)
 PASS(code_function, (ferryi_device *device, void *module, const char *name, void **out_function), module, name, out_function)
@@ -253,6 +257,9 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(copy_2d),
     SLOT(copy_batch),
     SLOT(fill),
+    SLOT(file_open),
+    SLOT(file_copy),
+    SLOT(file_close),
     SLOT(prefetch),
     SLOT(advise),
     SLOT(code_load),

@@ -113,13 +113,14 @@ test_capabilities(void **state)
                      FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
                          FERRY_CAN_LOAD_CODE | FERRY_CAN_COMPILE | FERRY_CAN_BATCH |
                          FERRY_CAN_PEER | FERRY_CAN_CAPTURE | FERRYI_DEVICE_FREE_WAITS |
-                         FERRYI_DEVICE_FINDS_PINNED);
+                         FERRYI_DEVICE_FINDS_PINNED | FERRYI_DEVICE_TAKES_FILES);
     close_device(device);
     device = open_build(OLD, 0);
     assert_int_equal(device->capabilities,
                      FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
                          FERRY_CAN_LOAD_CODE | FERRY_CAN_COMPILE | FERRY_CAN_PEER |
-                         FERRYI_DEVICE_FREE_WAITS | FERRYI_DEVICE_FINDS_PINNED);
+                         FERRYI_DEVICE_FREE_WAITS | FERRYI_DEVICE_FINDS_PINNED |
+                         FERRYI_DEVICE_TAKES_FILES);
     close_device(device);
 }
 

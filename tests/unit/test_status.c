@@ -172,6 +172,9 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(copy_2d, NULL, NULL);
     LACKS(copy_batch, NULL, 1, NULL);
     LACKS(fill, NULL, 0, 1, 1, NULL);
+    LACKS(file_open, -1, NULL);
+    LACKS(file_copy, NULL, NULL, NULL);
+    LACKS(file_close, NULL);
     LACKS(prefetch, NULL, 1, NULL, NULL);
     LACKS(advise, NULL, 1, 0, NULL);
     LACKS(code_load, NULL, 1, NULL);

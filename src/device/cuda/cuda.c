@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/device/cuda/cuda_abi.h"
+#include "src/device/cuda/cufile.h"
 #include "src/device/gpu/gpu_device.h"
 
 static const char *const names[] = {
@@ -75,6 +76,7 @@ const struct ferryi_gpu_vendor ferryi_cuda_vendor = {
     .describe = describe,
     .image_has_end = image_has_end,
     .build = ferryi_cuda_build,
+    .files = &ferryi_cufile_calls,
 };
 
 static ferry_status

@@ -246,6 +246,7 @@ close_device(ferryi_device *device)
 {
     struct ferryi_gpu_device *gpu = ferryi_gpu_of(device);
     ferryi_gpu_functions_close(gpu);
+    ferryi_gpu_files_end(gpu);
     if (gpu->context) {
         ferryi_gpu_result result = gpu->driver->context_release(gpu->device);
         if (result != FERRYI_GPU_SUCCESS) {
@@ -372,6 +373,8 @@ read_capabilities(const struct ferryi_gpu_device *gpu)
         can |= FERRY_CAN_CAPTURE;
     if (gpu->driver->vendor->tells_ranges)
         can |= FERRYI_DEVICE_FINDS_PINNED;
+    if (gpu->driver->vendor->files)
+        can |= FERRYI_DEVICE_TAKES_FILES;
     /* Peer access is checked with all devices of the machine, because it is not yet known which of
      * them the context will open. */
     if (has_peer(gpu))

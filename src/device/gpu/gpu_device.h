@@ -29,6 +29,7 @@
 #include "src/device/gpu/gpu_driver.h"
 
 FERRYI_MUTEX_CLASS(ferryi_launch_mutex);
+FERRYI_MUTEX_CLASS(ferryi_files_mutex);
 
 struct ferryi_gpu_device {
     ferryi_device base;
@@ -57,6 +58,11 @@ struct ferryi_gpu_device {
      * which peer access was requested, `peers_open` those for which it is enabled, `peers_broken`
      * those whose peer access gives wrong bytes */
     _Atomic uint64_t peers_asked, peers_open, peers_broken;
+    /* whether the device uses the vendor's library for files; changed with the mutex of the library
+     * held */
+    atomic_bool uses_files;
+    /* why the device does not use that library; "" if it was not asked yet */
+    FERRYI_GUARDED_BY(ferryi_files_mutex) char why_no_files[256];
     /* Protects the list `functions` and the shared memory limits of its kernels. Also held while
      * Ferry makes a green context current. A thread that holds this mutex locks no other mutex. */
     struct ferryi_launch_mutex launch_mutex;
@@ -158,5 +164,8 @@ ferry_status ferryi_gpu_check_peer(struct ferryi_gpu_device *gpu,
                                    const struct ferryi_gpu_device *source);
 
 void ferryi_gpu_functions_close(struct ferryi_gpu_device *gpu);
+/* Ends the device's use of the vendor's library for files. Called before the context is released.
+ */
+void ferryi_gpu_files_end(struct ferryi_gpu_device *gpu);
 
 #endif

@@ -49,6 +49,18 @@ struct ferryi_gpu_loaded {
     _Atomic uint64_t kept_contexts;
 };
 
+/* The functions of a vendor's library that copies between files and device memory. They are called
+ * with the device's context current. */
+struct ferryi_gpu_file_calls {
+    /* Open a file and copy, as file_open and file_copy of the device table do. The first call of
+     * `open` for a device loads the library. */
+    ferry_status (*open)(struct ferryi_gpu_device *gpu, int fd, void **out);
+    ferry_status (*copy)(void *file, const struct ferryi_file_copy *copy, size_t *out_bytes);
+    void (*close)(void *file);
+    /* Ends the use of the library by a device, a struct ferryi_gpu_device, that opened a file. */
+    void (*end)(void *gpu);
+};
+
 /* What differs between the drivers of the vendors. All members are constant. */
 struct ferryi_gpu_vendor {
     const char *kind;  /* name of the kind of device */
@@ -91,6 +103,7 @@ struct ferryi_gpu_vendor {
      * list, or added to it. */
     ferry_status (*build)(struct ferryi_gpu_device *gpu, const struct ferryi_code_job *job,
                           struct ferryi_image **images, void **out_module);
+    const struct ferryi_gpu_file_calls *files; /* NULL: there is no such library */
 };
 
 /* Returns the functions of the process's driver of a vendor. The driver is the first of the
