@@ -94,10 +94,29 @@ can_be_captured(const ferryi_timeline *timeline)
            !atomic_load(&timeline->internal);
 }
 
+void
+ferryi_timeline_set_recording(ferryi_timeline *timeline, struct ferryi_recording_head *recording)
+{
+    atomic_store_explicit(&timeline->recording, recording, memory_order_release);
+}
+
+ferry_status
+ferryi_timeline_refuse_recording(const ferryi_timeline *timeline)
+{
+    const struct ferryi_recording_head *recording = ferryi_timeline_recording(timeline);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "the stream records graph \"%s\", and a graph contains kernels, fills and "
+                       "copies within the device; make the call before ferry_graph_begin(), after "
+                       "ferry_graph_end(), or on another stream",
+                       recording ? recording->name : "");
+}
+
 ferry_status
 ferryi_timeline_check_capture(ferryi_timeline *timeline)
 {
     bool capturing = false;
+    if (ferryi_timeline_recording(timeline))
+        return ferryi_timeline_refuse_recording(timeline);
     if (!can_be_captured(timeline) || ferryi_hold_thread.uncaptured == timeline)
         return FERRY_OK;
     if (atomic_load_explicit(&timeline->is_guest, memory_order_acquire) &&
@@ -127,6 +146,8 @@ bool
 ferryi_timeline_is_captured(ferryi_timeline *timeline)
 {
     bool capturing = false;
+    if (ferryi_timeline_recording(timeline))
+        return true;
     return can_be_captured(timeline) && ferryi_hold_thread.uncaptured != timeline &&
            !ferryi_timeline_is_gone(timeline) &&
            FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing) ==
