@@ -45,9 +45,14 @@ typedef struct ferry_graph_options {
 /**
  * Begins to record what is queued on a stream, by any thread, instead of running it. The caller
  * owns
- * `*out`. Does not block. Until ferry_graph_end(), a call on the stream that a graph cannot contain
- * fails with FERRY_ERROR_UNSUPPORTED and the reason, and the recording goes on. So does a kernel
- * that cannot run there. No two threads may use the stream at the same time.
+ * `*out`. Waits until no other thread waits for all work of a device. Until ferry_graph_end(), a
+ * call on the stream that a graph cannot contain fails with FERRY_ERROR_UNSUPPORTED and the reason,
+ * and the recording goes on. So does a kernel that cannot run there. No two threads may use the
+ * stream at the same time.
+ *
+ * On CUDA and HIP, calls that must wait for all work of a device fail with FERRY_ERROR_UNSUPPORTED
+ * meanwhile, in all threads: those that are ordered after work that Ferry does not know, as
+ * ferry_scope_close_unordered() leaves it. The driver would invalidate the recording otherwise.
  *
  * @param stream a stream of ferry_stream_create() or ferry_stream_wrap(). The default stream and
  * the per-thread stream cannot be recorded

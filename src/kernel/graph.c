@@ -171,7 +171,7 @@ begin(ferry_graph *graph, ferry_stream *stream)
     ferryi_timeline *timeline = stream->timeline;
     FERRYI_OR_RETURN(ferryi_timeline_flush(timeline));
     FERRYI_OR_RETURN(graph->recording.is_captured
-                         ? FERRYI_CALL(timeline->device, capture_begin, timeline->native)
+                         ? ferryi_capture_begin(timeline->device, timeline->native)
                          : make_kernel(graph));
     ferryi_stream_retain(stream);
     graph->stream = stream;
@@ -212,7 +212,7 @@ end(ferry_graph *graph, void **out)
     graph->stream = NULL;
     ferryi_stream_end_recording(stream);
     if (graph->recording.is_captured)
-        status = FERRYI_CALL(timeline->device, capture_end, timeline->native, out);
+        status = ferryi_capture_end(timeline->device, timeline->native, out);
     atomic_store(&graph->state, status == FERRY_OK ? READY : FAILED);
     FERRYI_KEEP_ERROR(kept);
     ferryi_stream_release(stream);

@@ -341,6 +341,33 @@ test_what_a_graph_cannot_contain_is_refused(void **state)
     ferry_stream_destroy(&stream);
 }
 
+/* A wait for the whole device would invalidate what a driver records. It is refused in all contexts
+ * until the recording has ended, and the recording stays valid. */
+static void
+test_a_recording_refuses_waits_for_the_device(void **state)
+{
+    fixture *f = *state, other;
+    need_graphs(f, false);
+    if (runs_host_functions(f))
+        skip();
+    fixture_open(&other, &(ferry_context_options){0});
+    ferry_stream *stream = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
+    ferry_graph *graph = begin(stream, "step");
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferryi_order_synchronize(&f->context->order, device_of(f, 1)));
+    FAILS(FERRY_ERROR_UNSUPPORTED,
+          ferryi_order_synchronize(&other.context->order, device_of(&other, 1)));
+    OK(copy_ints(y, x, stream));
+    OK(ferry_graph_end(graph));
+    OK(ferryi_order_synchronize(&other.context->order, device_of(&other, 1)));
+    OK(ferry_graph_launch(graph, stream));
+    expect_counting(f, y, 0, 0, COUNT, 0);
+    ferry_graph_destroy(&graph);
+    DESTROY_BUFFERS(&x, &y);
+    ferry_stream_destroy(&stream);
+    fixture_close(&other);
+}
+
 /* A launch whose arguments are refused records nothing. */
 static void
 test_refused_launches_are_not_recorded(void **state)
@@ -749,6 +776,7 @@ main(void)
         TEST(test_a_launch_brings_what_is_stale),
         cmocka_unit_test(test_net_accesses),
         TEST(test_what_a_graph_cannot_contain_is_refused),
+        TEST(test_a_recording_refuses_waits_for_the_device),
         TEST(test_refused_launches_are_not_recorded),
         TEST(test_buffers_stay_while_a_graph_uses_them),
         TEST(test_a_graph_under_want_of_memory),
