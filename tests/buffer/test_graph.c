@@ -308,6 +308,9 @@ test_what_a_graph_cannot_contain_is_refused(void **state)
     expect_text("overlap");
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_synchronize(stream));
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_flush(stream));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_stream_record(stream, 0, &event));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_mark_dirty(x, 0, 1, 1, stream));
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_prefetch(x, 0, COUNT, 1, stream));
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_graph_begin(stream, NULL, &other));
     expect_text("records graph \"strict\" already");
     FAILS(FERRY_ERROR_INVALID_STATE, ferry_graph_launch(graph, stream));
