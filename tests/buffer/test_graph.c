@@ -63,6 +63,15 @@ expect_text(const char *part)
         fail_msg("\"%s\" does not contain \"%s\"", ferry_last_error(), part);
 }
 
+/* Makes a later access to the buffer on the stream a hit, which a recording must not miss. */
+static void
+make_hits(ferry_buffer *buffer, ferry_stream *stream)
+{
+    ferry_scope scope;
+    (void)open_on(buffer, stream, FERRY_READ, 0, COUNT, &scope);
+    OK(ferry_scope_close(&scope));
+}
+
 static ferry_status
 fill_ints(ferry_buffer *x, size_t offset, size_t count, int value, ferry_stream *stream)
 {
@@ -151,6 +160,26 @@ test_fills_and_copies(void **state)
     ferry_stream_destroy(&stream);
 }
 
+/* Other streams wait for what was queued on the stream before the recording. */
+static void
+test_earlier_work_of_the_stream(void **state)
+{
+    fixture *f = *state;
+    work w;
+    need_graphs(f, true);
+    work_open(f, &w);
+    ferry_stream *stream = make_stream(f, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0);
+    OK(launch_add(&w, stream, x, 0, COUNT, 1));
+    ferry_graph *graph = begin(stream, "step");
+    OK(launch_add(&w, stream_of(f, 1), x, 0, COUNT, 1));
+    expect_counting(f, x, 0, 0, COUNT, 2);
+    ferry_graph_destroy(&graph);
+    work_close(&w);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&stream);
+}
+
 static void
 test_an_empty_graph(void **state)
 {
@@ -162,6 +191,10 @@ test_an_empty_graph(void **state)
     OK(ferry_graph_end(graph));
     for (int i = 0; i < 3; i++)
         OK(ferry_graph_launch(graph, stream));
+    /* Even a graph that uses no buffer is not launched on a stream that is recorded. */
+    ferry_graph *other = begin(stream, "other");
+    FAILS(FERRY_ERROR_UNSUPPORTED, ferry_graph_launch(graph, stream));
+    ferry_graph_destroy(&other);
     ferry_graph_destroy(&graph);
     ferry_stream_destroy(&stream);
 }
@@ -176,6 +209,7 @@ test_scopes_are_recorded_where_the_driver_records(void **state)
     ferry_buffer *x = make_counting(f, COUNT, 0);
     ferry_scope scope;
     void *pointer;
+    make_hits(x, stream);
     ferry_graph *graph = begin(stream, "others");
     ferry_status status =
         ferry_buffer_open_device(x, INT, FERRY_OVERWRITE, 0, 10, stream, &scope, &pointer);
@@ -297,6 +331,8 @@ test_what_a_graph_cannot_contain_is_refused(void **state)
     int values[COUNT] = {0};
     const double one = 1;
     ferry_event *event;
+    make_hits(x, stream);
+    make_hits(y, stream);
     ferry_graph *graph = begin(stream, "strict"), *other = NULL;
     FAILS(FERRY_ERROR_UNSUPPORTED, ferry_buffer_copy_to(x, INT, 0, COUNT, values, &options));
     expect_text("records graph \"strict\"");
@@ -506,6 +542,7 @@ test_a_graph_outlives_what_it_uses(void **state)
     need_graphs(f, true);
     work_open(f, &w);
     work_delay(2000);
+    unsigned done = work_done();
     ferry_stream *stream = make_stream(f, 1), *also = make_stream(f, 1);
     ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
     ferry_graph *graph = begin(stream, "step"), *never = begin(also, "never");
@@ -519,7 +556,8 @@ test_a_graph_outlives_what_it_uses(void **state)
         OK(ferry_graph_launch(graph, stream));
     ferry_stream_destroy(&stream);
     ferry_buffer_destroy(&y);
-    ferry_graph_destroy(&graph);
+    ferry_graph_destroy(&graph); /* waits for its launches */
+    assert_int_equal(work_done() - done, 3 * 2);
     expect_counting(f, x, 0, 0, COUNT, 3);
     work_close(&w);
     ferry_buffer_destroy(&x);
@@ -688,7 +726,8 @@ test_failing_driver_calls(void **state)
     if (!is_cuda(f) || !fakecuda_find_driver(&fake))
         skip();
     ferry_stream *stream = make_stream(f, 1);
-    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
+    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT),
+                 *z = make_counting(f, COUNT, 8);
     ferry_graph *graph = NULL;
     fake.fakecuda_fail_next("cuStreamBeginCapture_v2", 1, 1);
     FAILS(FERRY_ERROR_DEVICE, ferry_graph_begin(stream, NULL, &graph));
@@ -697,10 +736,11 @@ test_failing_driver_calls(void **state)
 
     record_copy(stream, x, y, &graph);
     fake.fakecuda_fail_next("cuMemcpyDtoDAsync_v2", 1, 1);
-    FAILS(FERRY_ERROR_DEVICE, copy_ints(x, y, stream));
+    FAILS(FERRY_ERROR_DEVICE, copy_ints(z, y, stream));
     OK(ferry_graph_end(graph));
     OK(ferry_graph_launch(graph, stream));
     expect_counting(f, y, 0, 0, COUNT, 0);
+    expect_counting(f, z, 0, 0, COUNT, 8); /* what was not recorded is not written */
     /* A launch that the driver refuses changes nothing. */
     write_counting(f, y, 0, 0, COUNT, 3);
     fake.fakecuda_fail_next("cuGraphLaunch", 1, 1);
@@ -732,7 +772,7 @@ test_failing_driver_calls(void **state)
     OK(ferry_graph_end(graph));
     ferry_graph_destroy(&graph);
     OK(ferry_stream_synchronize(stream));
-    DESTROY_BUFFERS(&x, &y);
+    DESTROY_BUFFERS(&x, &y, &z);
     ferry_stream_destroy(&stream);
 }
 
@@ -774,6 +814,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_graph_repeats_its_work),
         TEST(test_fills_and_copies),
+        TEST(test_earlier_work_of_the_stream),
         TEST(test_an_empty_graph),
         TEST(test_scopes_are_recorded_where_the_driver_records),
         TEST(test_a_launch_brings_what_is_stale),
