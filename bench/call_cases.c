@@ -23,6 +23,7 @@ enum {
     LONG_COUNTED_ROUNDS = 4,
     MISSES = WARM_ROUNDS + COUNTED_ROUNDS,
     DIRTY_EXTENTS = 1000,
+    GRAPH_LAUNCHES = 20,
     BATCH = 4096
 };
 
@@ -32,6 +33,7 @@ struct call_world {
     ferry_context *context;
     ferry_stream *stream, *other;
     ferry_kernel *kernel;
+    ferry_graph *graph;
     ferry_byte_buffer buffers[3];
     ferry_double_buffer doubles;
     float *floats;
@@ -173,6 +175,31 @@ static bool
 launch_shared(struct call_world *world)
 {
     return launch(world, world->buffers, 100 << 10);
+}
+
+static bool
+launch_many(struct call_world *world)
+{
+    bool ok = true;
+    for (int i = 0; i < GRAPH_LAUNCHES && ok; i++)
+        ok = launch_hits(world);
+    return ok;
+}
+
+/* Records the launches of launch_many(). */
+static bool
+begin_graph(struct call_world *world)
+{
+    return (begin_launch(world) &&
+            ferry_graph_begin(world->stream, NULL, &world->graph) == FERRY_OK &&
+            launch_many(world) && ferry_graph_end(world->graph) == FERRY_OK) ||
+           failed("record a graph");
+}
+
+static bool
+replay(struct call_world *world)
+{
+    return ferry_graph_launch(world->graph, world->stream) == FERRY_OK || failed("launch a graph");
 }
 
 static bool
@@ -320,6 +347,8 @@ const struct call_case call_cases[] = {
     {"launch/3_hits", 2, 2}, /* One of the driver calls asks whether the stream is being captured:
                                 a kernel in a graph must stay loaded. */
     {"launch/3_hits/100KiB_shared", 2, 2},
+    {"graph/20_launches", 1, 2}, /* One by one, these launches make 40 calls. The second call asks
+                                    whether the stream is being captured. */
     {"upload/4KiB/pinned", 6, 6},
     {"upload/1MiB/pageable", 13, 14}, /* 9.5 to 10 calls, and four more for waits, which occur if
                                          the thread that copies for the fake driver is slower than
@@ -350,6 +379,7 @@ static const struct {
     {begin_pool, pool_miss},
     {begin_launch, launch_hits},
     {begin_launch, launch_shared},
+    {begin_graph, replay},
     {begin_pinned, upload},
     {begin_pageable, upload},
     {begin_large, upload},
@@ -434,6 +464,7 @@ call_world_close(struct call_world *world)
 static void
 end_case(struct call_world *world)
 {
+    ferry_graph_destroy(&world->graph);
     while (world->block_count > 0)
         if (ferry_block_free(&world->blocks[--world->block_count], world->stream) != FERRY_OK)
             failed("free a block");

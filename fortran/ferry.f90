@@ -106,6 +106,11 @@ module ferry_c
         integer(c_int64_t) :: reserved(4) = 0
     end type
 
+    type, bind(c) :: ferry_c_graph_options
+        type(c_ptr) :: name = c_null_ptr
+        integer(c_int64_t) :: reserved(3) = 0
+    end type
+
     type, bind(c) :: ferry_c_lease_options
         type(c_ptr) :: stream = c_null_ptr, label = c_null_ptr
         integer(c_size_t) :: offset = 0, count = 0
@@ -220,6 +225,31 @@ module ferry_c
         subroutine ferry_c_stream_destroy(stream) bind(c, name='ferry_stream_destroy')
             import :: c_ptr
             type(c_ptr), intent(inout) :: stream
+        end subroutine
+
+        function ferry_c_graph_begin(stream, options, out) bind(c, name='ferry_graph_begin') result(status)
+            import :: c_ptr, c_int, ferry_c_graph_options
+            type(c_ptr), value :: stream
+            type(ferry_c_graph_options), intent(in) :: options
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_graph_end(graph) bind(c, name='ferry_graph_end') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: graph
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_graph_launch(graph, stream) bind(c, name='ferry_graph_launch') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: graph, stream
+            integer(c_int) :: status
+        end function
+
+        subroutine ferry_c_graph_destroy(graph) bind(c, name='ferry_graph_destroy')
+            import :: c_ptr
+            type(c_ptr), intent(inout) :: graph
         end subroutine
 
         function ferry_c_scope_close(scope) bind(c, name='ferry_scope_close') result(status)
@@ -621,6 +651,21 @@ module ferry
         final :: stream_finalize
     end type
 
+    ! Work of a stream that is recorded once and launched many times: <ferry/graph.h>. It is not copied: an assignment gives an
+    ! empty one.
+    type, public :: ferry_graph
+        private
+        type(c_ptr) :: owned = c_null_ptr
+    contains
+        procedure :: begin => graph_begin
+        procedure :: end => graph_end
+        procedure :: launch => graph_launch
+        procedure :: destroy => graph_destroy
+        procedure, private :: graph_assign
+        generic :: assignment(=) => graph_assign
+        final :: graph_finalize
+    end type
+
     ! A kernel. It is not copied: an assignment gives an empty one.
     type, public :: ferry_kernel
         private
@@ -945,6 +990,65 @@ contains
     ! Ends a stream that create() made.
     impure elemental subroutine stream_finalize(self)
         type(ferry_stream), intent(inout) :: self
+
+        call self%destroy()
+    end subroutine
+
+    ! -- graphs --
+
+    ! Begins to record what is queued on a stream of create(), instead of running it. `name` is for messages.
+    subroutine graph_begin(self, stream, name, status)
+        class(ferry_graph), intent(inout) :: self
+        class(ferry_stream), intent(in) :: stream
+        character(len=*), intent(in), optional :: name
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_graph_options) :: options
+        character(len=:, kind=c_char), allocatable, target :: text
+
+        if (present(name)) then
+            text = name // c_null_char
+            options%name = c_loc(text)
+        end if
+        call self%destroy()
+        call ferry_check(ferry_c_graph_begin(stream%handle, options, self%owned), status)
+    end subroutine
+
+    ! Ends the recording. The graph can be launched now.
+    subroutine graph_end(self, status)
+        class(ferry_graph), intent(in) :: self
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_graph_end(self%owned), status)
+    end subroutine
+
+    ! Queues all recorded work on a stream of the same place, and does not wait for it.
+    subroutine graph_launch(self, stream, status)
+        class(ferry_graph), intent(in) :: self
+        class(ferry_stream), intent(in) :: stream
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_graph_launch(self%owned, stream%handle), status)
+    end subroutine
+
+    ! Ends the graph, after its launches.
+    subroutine graph_destroy(self)
+        class(ferry_graph), intent(inout) :: self
+
+        call ferry_c_graph_destroy(self%owned)
+    end subroutine
+
+    ! Gives an empty graph.
+    subroutine graph_assign(self, other)
+        class(ferry_graph), intent(inout) :: self
+        class(ferry_graph), intent(in) :: other
+
+        if (c_associated(self%owned, other%owned)) return
+        call self%destroy()
+    end subroutine
+
+    ! Ends the graph.
+    impure elemental subroutine graph_finalize(self)
+        type(ferry_graph), intent(inout) :: self
 
         call self%destroy()
     end subroutine

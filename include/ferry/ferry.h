@@ -21,6 +21,7 @@
 #include <ferry/element.h>
 #include <ferry/exchange.h>
 #include <ferry/file.h>
+#include <ferry/graph.h>
 #include <ferry/kernel.h>
 #include <ferry/lease.h>
 #include <ferry/number.h>

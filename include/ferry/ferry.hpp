@@ -49,6 +49,7 @@
 #include <ferry/copy.h>
 #include <ferry/element.h>
 #include <ferry/generated.h>
+#include <ferry/graph.h>
 #include <ferry/kernel.h>
 #include <ferry/lease.h>
 #include <ferry/scope.h>
@@ -700,6 +701,48 @@ class stream : public detail::owner<ferry_stream, ferry_stream_destroy>
 
   private:
     explicit stream(owner &&other) noexcept : owner(std::move(other))
+    {
+    }
+};
+
+/**
+ * Work of a stream that was recorded once and is launched many times, see <ferry/graph.h>. The
+ * constructor begins to record, and end() ends that.
+ */
+class graph : public detail::owner<ferry_graph, ferry_graph_destroy>
+{
+  public:
+    /** Makes an empty graph. */
+    graph() noexcept = default;
+    /** Begins to record what is queued on the stream, instead of running it. */
+    explicit graph(const stream &recorded, const char *name = nullptr)
+    {
+        ferry_graph_options options = {};
+        options.name = name;
+        check(ferry_graph_begin(recorded.raw(), &options, &raw_));
+    }
+    /** Takes ownership of a C handle, and returns the object that owns it. */
+    static graph
+    adopt(ferry_graph *raw) noexcept
+    {
+        return graph(owner(raw));
+    }
+
+    /** Ends the recording. The graph can be launched now. */
+    void
+    end() const
+    {
+        check(ferry_graph_end(raw_));
+    }
+    /** Queues all recorded work on a stream of the same place, and does not wait for it. */
+    void
+    launch(stream_ref on = {}) const
+    {
+        check(ferry_graph_launch(raw_, on.raw()));
+    }
+
+  private:
+    explicit graph(owner &&other) noexcept : owner(std::move(other))
     {
     }
 };

@@ -244,7 +244,8 @@ typedef struct ferry_kernel_code {
 
 /**
  * Describes a new kernel. ferry_kernel_create() copies the strings, the code and the arrays. `user`
- * and the code of `host_function` must stay valid until all launches of the kernel are done.
+ * and the code of `host_function` must stay valid until all launches of the kernel are done, and
+ * until the graphs that contain such launches are destroyed.
  */
 typedef struct ferry_kernel_source {
     const char *name;               /**< name of the kernel's function: in CUDA and HIP source an

@@ -14,7 +14,8 @@ _ferry._enter_interpreter()  # before anything that an interpreter's end would t
 
 from . import _exchange, _nvrtc
 from ._array import Array, array, empty, from_arrow, from_dlpack, load, wrap, zeros
-from ._context import Context, Count, Memory, Place, Stats, Stream, Trace, Transfer, default_context, stats, trace
+from ._context import (Context, Count, Graph, Memory, Place, Stats, Stream, Trace, Transfer, default_context, graph, stats,
+                       trace)
 from ._element import element
 from ._exchange import Access
 from ._ferry import (ArgumentError, BusyError, CancelledError, CompileError, ConflictError, DeviceError, DeviceLostError,
@@ -34,10 +35,10 @@ _ferry.set_folder(__path__[0])
 __version__ = _ferry.version
 __all__ = [
     "Access", "ArgumentError", "Array", "BusyError", "CancelledError", "CompileError", "ConflictError", "Context", "Count",
-    "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Fused", "Grid", "Kernel", "Kernels", "Memory",
+    "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Fused", "Graph", "Grid", "Kernel", "Kernels", "Memory",
     "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "Reduction", "SizeError", "StateError", "Stats", "Stream", "Trace",
     "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "elementwise", "empty",
-    "from_arrow", "from_dlpack", "grid", "kernels", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
+    "from_arrow", "from_dlpack", "graph", "grid", "kernels", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
 del _exchange, _nvrtc
 

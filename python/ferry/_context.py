@@ -271,6 +271,34 @@ class Stream(_ferry.Stream):
         return f"<ferry.Stream at place {self.place}>"
 
 
+class Graph(_ferry.Graph):
+    """Work of a stream that is recorded once, and launched many times by one call. `graph()` begins to record.
+
+    The graph holds the device memory of its arrays until it is closed or collected. A launch brings what is stale.
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def __enter__(self) -> Graph:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        if kind is None:
+            self.end()
+        else:
+            self.close()
+
+
+def graph(stream: Stream, *, name: str | None = None) -> Graph:
+    """Record what is queued on a stream inside a `with`, instead of running it.
+
+    The stream is one of `Stream()`, not a default stream. The graph contains the kernels that are launched with `stream=`, fills
+    and copies between arrays there, and on CUDA and HIP what other libraries queue on the stream inside device accesses. A call
+    that it cannot contain raises UnsupportedError, and the recording goes on. `name` is for messages.
+    """
+    return Graph(stream, name)
+
+
 _shared: Context | None = None
 _shared_lock = threading.Lock()
 

@@ -134,6 +134,14 @@ int ferrypy_stream_init(PyObject *module);
  * unknown places. */
 ferry_stream *ferrypy_default_stream(struct context_object *context, int place);
 
+/* -- graph.c ----------------------------------------------------------------------------------- */
+
+extern PyTypeObject *ferrypy_graph_type;
+int ferrypy_graph_init(PyObject *module);
+/* Makes the graph that is being recorded from the stream, if there is one, keep a kernel whose host
+ * function it is going to call. False with an exception set on failure. */
+bool ferrypy_graph_keep(const ferry_stream *stream, PyObject *kernel);
+
 struct event_object {
     PyObject_HEAD struct context_object *context;
     PyObject *weak_references;

@@ -69,6 +69,8 @@ ferrypy_kernel_note(struct kernel_object *self, struct stream_object *object, fe
 {
     if (!self->host)
         return true;
+    if (!ferrypy_graph_keep(stream, (PyObject *)self))
+        return false;
     if (!object || !object->owned) {
         self->default_places |= UINT32_C(1) << ferry_stream_place(stream);
         return true;

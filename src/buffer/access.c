@@ -180,6 +180,8 @@ prepare_one(struct ferryi_access *access)
     bool is_hit;
     if (access->place == FERRYI_PLACE_NONE || access->access == FERRYI_ACCESS_DROP)
         return FERRY_OK;
+    if (access->timeline && ferryi_timeline_recording(access->timeline))
+        return ferryi_timeline_refuse_recording(access->timeline);
     if (access->store->context->debug)
         FERRYI_OR_RETURN(check_held(access));
     struct ferryi_bringing bringing;

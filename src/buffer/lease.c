@@ -10,60 +10,7 @@
 #include "src/debug/debug.h"
 #include "src/store/watch.h"
 
-/* -- the leases of a store --------------------------------------------------------------------- */
-
-/* Adds the lease to the buffer's list of leases, and pins the replica at the lease's place. The
- * caller has already allocated the struct that contains the list. The caller's handle or a
- * different lease keeps the buffer's storage alive during the call. */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE void
-attach(ferry_lease *lease, ferryi_store *store, int place)
-{
-    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    lease->store = store;
-    lease->place = (uint8_t)place;
-    lease->prev = NULL;
-    lease->next = cold->leases;
-    if (lease->next)
-        lease->next->prev = lease;
-    cold->leases = lease;
-    cold->lease_count++;
-    store->references++;
-    store->copies[place].pins++;
-}
-
-/* Removes the lease from the buffer's list of leases and removes the lease's pin. The lease keeps
- * its reference to the buffer's storage. */
-FERRYI_REQUIRES(ferryi_store_spin)
-FERRYI_INLINE void
-detach(ferry_lease *lease, ferryi_store *store)
-{
-    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    *(lease->prev ? &lease->prev->next : &cold->leases) = lease->next;
-    if (lease->next)
-        lease->next->prev = lease->prev;
-    cold->lease_count--;
-    store->copies[lease->place].pins--;
-}
-
 /* -- opening ----------------------------------------------------------------------------------- */
-
-static ferry_lease *
-lease_new(const char *label)
-{
-    size_t bytes = label ? strlen(label) + 1 : 1;
-    ferry_lease *lease = malloc(sizeof(*lease) + bytes);
-    if (!lease)
-        return NULL;
-    atomic_init(&lease->shares, 1);
-    atomic_init(&lease->closed, false);
-    lease->is_unordered = false;
-    lease->guest = NULL;
-    lease->scope = (struct ferryi_scope){0};
-    memcpy(lease->label, label ? label : "", bytes);
-    ferryi_text_make_line(lease->label);
-    return lease;
-}
 
 static ferry_status
 check_options(const ferry_buffer *buffer, const ferry_lease_options *options, int *out_place)
@@ -107,7 +54,7 @@ FERRYI_INLINE void
 attach_open(ferry_lease *lease, ferryi_store *store, int place)
 {
     const struct ferryi_claim *claim = &store->claims[lease->scope.slot];
-    attach(lease, store, place);
+    ferryi_lease_attach(lease, store, place);
     lease->bytes = claim->end - claim->begin;
 }
 
@@ -171,7 +118,7 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
     FERRYI_OR_RETURN(check_options(buffer, options, &place));
     ferryi_store *store = buffer->store;
     ferryi_store_lock(store);
-    attach(lease, store, place);
+    ferryi_lease_attach(lease, store, place);
     ferryi_store_unlock(store);
 
     ferry_scope scope;
@@ -184,7 +131,7 @@ open_slow(ferry_lease *lease, ferry_buffer *buffer, const ferry_element *element
             lease->scope.store ? &store->claims[lease->scope.slot] : NULL;
         lease->bytes = claim ? claim->end - claim->begin : 0;
     } else {
-        detach(lease, store);
+        ferryi_lease_detach(lease, store);
     }
     store->references -= status != FERRY_OK;
     ferryi_store_unlock(store);
@@ -300,7 +247,7 @@ end_hit(ferry_lease *lease)
     bool hit = alone && (ferryi_scope_close_read(claim) || close_locked(store, claim));
     if (hit) {
         ferryi_access_remove_spent(store, scope.slot);
-        detach(lease, store);
+        ferryi_lease_detach(lease, store);
         store->references--;
     }
     ferryi_store_unlock_plain(store);
@@ -319,7 +266,7 @@ end_slow(ferry_lease *lease)
     ferryi_store_lock(store);
     /* In the child of a fork the lists are empty. */
     if (!store->context->inherited)
-        detach(lease, store);
+        ferryi_lease_detach(lease, store);
     ferryi_store_unlock(store);
     ferryi_store_release(store);
 }
@@ -459,7 +406,7 @@ ferry_lease_open(ferry_buffer *buffer, const ferry_element *element,
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "open a lease: buffer, element, options, out or out_pointer is NULL");
     bool has_list = ferryi_store_cold_of(buffer->store) || ferryi_store_make_cold(buffer->store);
-    ferry_lease *lease = has_list ? lease_new(options->label) : NULL;
+    ferry_lease *lease = has_list ? ferryi_lease_new(options->label) : NULL;
     if (!lease)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
                            "open a lease of buffer \"%s\": no memory for it",

@@ -11,4 +11,16 @@
  */
 bool ferryi_lease_share(ferry_lease *lease);
 
+/*
+ * Creates a lease without an open scope. It holds the memory of the buffer at a place, which it
+ * allocates if the place has none, and no bytes are brought there. Its member `pointer` is the
+ * address of the first byte of the buffer.
+ * @return FERRY_OK; FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE (the context is being
+ * destroyed); a failure of the device
+ */
+ferry_status ferryi_lease_hold(ferryi_store *store, int place, const char *label,
+                               ferry_lease **out);
+/* Ends and frees such a lease. Must not be called by a host function. */
+void ferryi_lease_release(ferry_lease *lease);
+
 #endif

@@ -148,6 +148,8 @@ ferry_buffer_mark_dirty(ferry_buffer *buffer, size_t offset, size_t count, int p
             status = ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                                  "mark a copy at place %d as written on a stream of place %d",
                                  place, timeline->place);
+        if (status == FERRY_OK && timeline && ferryi_timeline_recording(timeline))
+            status = ferryi_fail_in(ferryi_timeline_refuse_recording(timeline), "mark_dirty");
         if (status != FERRY_OK || range.begin == range.end)
             return status;
         status = mark_range(buffer->store, range, place, timeline, FERRYI_CHANGE_OVERWRITE);

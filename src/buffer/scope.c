@@ -3,6 +3,7 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/recording.h"
 #include "src/buffer/scope.h"
 #include "src/buffer/scope_hit.h"
 #include "src/store/claim.h"
@@ -231,6 +232,26 @@ ferryi_scope_open_ready(ferry_buffer *buffer, const ferry_element *element, ferr
     return status;
 }
 
+/* Records that work of the program, which the driver captures, uses a range. The scope is closed at
+ * once, because that work runs when the graph does. */
+FERRYI_COLD static ferry_status
+open_recorded(ferryi_store *store, struct ferryi_range range, ferry_access kind,
+              ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
+{
+    struct ferryi_access access = ferryi_access_of(store, range, (uint8_t)kind, timeline->place,
+                                                   ferryi_scope_call(kind, timeline->place));
+    access.timeline = timeline;
+    access.is_launch = true;
+    ferry_status status = ferryi_callback_check(access.reason);
+    if (status == FERRY_OK)
+        status = ferryi_recording_use(ferryi_recording_of(timeline), &access);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "%s buffer \"%s\"", access.reason, ferryi_store_name(store));
+    memset(scope, 0, sizeof(*scope));
+    *out = access.pointer;
+    return FERRY_OK;
+}
+
 FERRYI_AT_EDGE static ferry_status
 open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access access, size_t offset,
             size_t count, ferry_stream *stream, struct ferryi_scope *scope, void **out)
@@ -245,6 +266,8 @@ open_device(ferry_buffer *buffer, const ferry_element *element, ferry_access acc
                                              ferryi_scope_call(access, 1), &timeline);
         if (status != FERRY_OK)
             return status;
+        if (ferryi_timeline_recording(timeline) && range.begin != range.end)
+            return open_recorded(buffer->store, range, access, timeline, scope, out);
         status = open_at(buffer->store, range, ferryi_scope_goes_to_end(buffer, count), access,
                          timeline->place, timeline, scope, out);
     } while (ferryi_buffer_starts_over(status, count));

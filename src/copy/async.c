@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/recording.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 #include "src/store/claim.h"
@@ -87,9 +88,21 @@ ferryi_async_place(ferry_context *context, const ferry_copy_options *options, co
     if (!options || !options->stream)
         return FERRY_OK;
     ferry_status status = ferryi_stream_find_timeline(context, options->stream, what, &timeline);
+    if (status == FERRY_OK && ferryi_timeline_recording(timeline))
+        return ferryi_fail_in(ferryi_timeline_refuse_recording(timeline), "%s", what);
     if (status == FERRY_OK)
         *out = timeline->place;
     return status;
+}
+
+struct ferryi_recording *
+ferryi_async_recording(ferry_context *context, const ferry_copy_options *options,
+                       struct ferryi_caller caller)
+{
+    const ferry_stream *stream = options ? options->stream : NULL;
+    if (!stream || stream->context != context || caller.goes_on || options->keep_going)
+        return NULL;
+    return ferryi_recording_of(stream->timeline);
 }
 
 ferry_status

@@ -58,6 +58,13 @@ ferry_status ferryi_async_check_policy(const ferry_copy_options *options, const 
  * stream. Checks the conversion policy, too. `options` may be NULL. */
 ferry_status ferryi_async_place(ferry_context *context, const ferry_copy_options *options,
                                 const char *what, int *out);
+struct ferryi_recording;
+/* Returns the graph that is being recorded from the stream that a call's options name. Returns NULL
+ * if there is none, and for a call that a graph cannot contain, which ferryi_async_place() then
+ * refuses. */
+struct ferryi_recording *ferryi_async_recording(ferry_context *context,
+                                                const ferry_copy_options *options,
+                                                struct ferryi_caller caller);
 /* Completes a call that has nothing to do. If the caller wants an event, creates one that is
  * already complete. */
 ferry_status ferryi_async_finished(ferry_context *context, struct ferryi_caller caller);

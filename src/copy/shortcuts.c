@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <ferry/copy.h>
 
+#include "src/buffer/recording.h"
 #include "src/copy/async.h"
 #include "src/copy/copy.h"
 #include "src/copy/regions.h"
@@ -136,6 +137,10 @@ try_buffer(ferry_buffer *target, const ferry_element *element, size_t target_off
     int place;
     FERRYI_OR_RETURN(
         check_pair(target, element, target_offset, source, source_offset, count, &to, &from));
+    struct ferryi_recording *recording =
+        ferryi_async_recording(target->store->context, options, caller);
+    if (recording)
+        return ferryi_recording_copy(recording, target->store, to, source->store, from);
     FERRYI_OR_RETURN(ferryi_async_place(target->store->context, options, "copy", &place));
     if (to.begin == to.end)
         return ferryi_async_finished(target->store->context, caller);
@@ -191,6 +196,11 @@ fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t c
         int place;
         status =
             check_range(buffer, element, FERRY_OVERWRITE, offset, count, value, "fill", &range);
+        struct ferryi_recording *recording =
+            ferryi_async_recording(buffer->store->context, options, caller);
+        if (status == FERRY_OK && recording)
+            return ferryi_recording_fill(recording, buffer->store, range, value,
+                                         buffer->element_bytes);
         if (status == FERRY_OK)
             status = ferryi_async_place(buffer->store->context, options, "fill", &place);
         if (status != FERRY_OK)

@@ -136,6 +136,8 @@ ferry_buffer_prefetch(ferry_buffer *buffer, size_t offset, size_t count, int pla
             status =
                 ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                             "prefetch to place %d on a stream of place %d", place, timeline->place);
+        if (status == FERRY_OK && ferryi_timeline_recording(timeline))
+            status = ferryi_fail_in(ferryi_timeline_refuse_recording(timeline), "prefetch");
         if (status != FERRY_OK || range.begin == range.end)
             return status;
         status = prefetch(buffer, range, place, timeline);

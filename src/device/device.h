@@ -301,6 +301,19 @@ struct ferryi_device_ops {
     ferry_status (*code_parameters)(ferryi_device *device, void *function, size_t most,
                                     size_t *out_bytes, size_t *out_count);
     ferry_status (*launch)(ferryi_device *device, const struct ferryi_launch *launch, void *stream);
+
+    /* -- graphs, which the driver records from a stream -- */
+
+    /* Begins to record the work that is queued on a stream, by any thread, instead of running it.
+     * Fails with UNSUPPORTED if the device records nothing, or not this stream. */
+    ferry_status (*capture_begin)(ferryi_device *device, void *stream);
+    /* Ends the recording, and makes a graph of it that graph_launch() runs. If `out_graph` is NULL,
+     * discards what was recorded. After a failure the stream records no longer, either. */
+    ferry_status (*capture_end)(ferryi_device *device, void *stream, void **out_graph);
+    /* Queues all recorded work on a stream as one piece of work. The stream must record nothing. */
+    ferry_status (*graph_launch)(ferryi_device *device, void *graph, void *stream);
+    /* Destroys a graph whose launches are done. */
+    ferry_status (*graph_destroy)(ferryi_device *device, void *graph);
 };
 
 /* These macros list the names of all functions in the device table except `close`. The emulated
@@ -316,7 +329,8 @@ struct ferryi_device_ops {
 #define FERRYI_DEVICE_SLOTS(X) \
     FERRYI_EMULATED_SLOTS(X) X(memory_is_pinned) X(stream_check) X(stream_id) \
     X(event_create_in) X(event_record_in) X(file_open) X(file_copy) X(file_close) \
-    X(code_load) X(code_build) X(code_unload) X(code_function) X(code_parameters) X(launch)
+    X(code_load) X(code_build) X(code_unload) X(code_function) X(code_parameters) X(launch) \
+    X(capture_begin) X(capture_end) X(graph_launch) X(graph_destroy)
 /* clang-format on */
 
 /* Expands to the type of the function that a slot points to. A slot is a member of struct

@@ -69,6 +69,10 @@ UNSUPPORTED(code_function, ferryi_device *device, void *module, const char *name
 UNSUPPORTED(code_parameters, ferryi_device *device, void *function, size_t most, size_t *out_bytes,
             size_t *out_count)
 UNSUPPORTED(launch, ferryi_device *device, const struct ferryi_launch *launch, void *stream)
+UNSUPPORTED(capture_begin, ferryi_device *device, void *stream)
+UNSUPPORTED(capture_end, ferryi_device *device, void *stream, void **out_graph)
+UNSUPPORTED(graph_launch, ferryi_device *device, void *graph, void *stream)
+UNSUPPORTED(graph_destroy, ferryi_device *device, void *graph)
 
 #define SLOT(slot) .slot = slot##_unsupported,
 

@@ -33,13 +33,15 @@ struct body {
     ferry_context *context;
     ferry_host_function *function;
     void *user;
-    const char *name; /* name of the kernel */
+    void (*hold)(void *user, bool holds); /* as in struct ferryi_launch_request */
+    const char *name;                     /* name of the kernel */
     /* Whether the host function runs on a thread of the device or of its driver. The end of the
      * context waits for this thread. */
     bool is_apart;
 };
 
 struct ferryi_host_call {
+    struct ferryi_recorded_call recorded; /* used only if a graph repeats the call */
     atomic_int parties;
     struct body body;
     /* The stream of the launch and its timeline. The program may have destroyed the stream. So
@@ -196,12 +198,15 @@ call_end(struct ferryi_host_call *call)
 {
     for (size_t i = 0; i < call->use_count; i++)
         ferryi_pending_calls_end(&call->uses[i]);
+    if (call->body.hold)
+        call->body.hold(call->body.user, false);
     free(call);
 }
 
-ferry_status
-ferryi_host_call_make(const struct ferryi_launch_request *plan, ferry_status failure,
-                      const char *text, struct ferryi_host_call **out)
+/* Makes a call without its uses of buffers. */
+static ferry_status
+make_call(const struct ferryi_launch_request *plan, ferry_status failure, const char *text,
+          struct ferryi_host_call **out)
 {
     struct layout l;
     char *block = lay_out(plan, text, &l) ? aligned_alloc(l.align, l.bytes) : NULL;
@@ -224,15 +229,26 @@ ferryi_host_call_make(const struct ferryi_launch_request *plan, ferry_status fai
     call->call.threads = plan->kernel->context->host_threads;
     call->call.count = plan->count;
     call->call.arguments = (struct ferryi_call_argument *)(void *)(block + l.arguments);
+    call->body.hold = plan->hold;
+    if (plan->hold)
+        plan->hold(call->body.user, true);
     ferry_status status = copy_arguments(plan, block, &l);
     if (status == FERRY_OK)
-        status = begin_uses(plan, call);
-    if (status != FERRY_OK) {
+        *out = call;
+    else
         call_end(call);
-        return status;
-    }
-    *out = call;
-    return FERRY_OK;
+    return status;
+}
+
+ferry_status
+ferryi_host_call_make(const struct ferryi_launch_request *plan, ferry_status failure,
+                      const char *text, struct ferryi_host_call **out)
+{
+    FERRYI_OR_RETURN(make_call(plan, failure, text, out));
+    ferry_status status = begin_uses(plan, *out);
+    if (status != FERRY_OK)
+        call_end(*out);
+    return status;
 }
 
 /* -- the device's part ------------------------------------------------------------------------- */
@@ -323,6 +339,32 @@ call_checked(struct ferryi_host_call *call, char *text, size_t text_bytes)
     ferryi_call_check_free(&call->call);
     return status;
 }
+
+/* -- calls that a graph repeats ---------------------------------------------------------------- */
+
+static ferry_status
+repeat(struct ferryi_recorded_call *recorded, char *text, size_t text_bytes)
+{
+    return call_checked((struct ferryi_host_call *)recorded, text, text_bytes);
+}
+
+static void
+free_recorded(struct ferryi_recorded_call *recorded)
+{
+    call_end((struct ferryi_host_call *)recorded);
+}
+
+ferry_status
+ferryi_host_call_record(const struct ferryi_launch_request *plan, struct ferryi_recorded_call **out)
+{
+    struct ferryi_host_call *call;
+    FERRYI_OR_RETURN(make_call(plan, FERRY_OK, NULL, &call));
+    call->recorded = (struct ferryi_recorded_call){.run = repeat, .free = free_recorded};
+    *out = &call->recorded;
+    return FERRY_OK;
+}
+
+/* -- the end of a call ------------------------------------------------------------------------- */
 
 static void
 report_to_stream(const struct ferryi_host_call *call, ferry_status status, const char *text)

@@ -225,6 +225,12 @@ queue_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code *
     return status;
 }
 
+ferry_status
+ferryi_launch_queue_call(const struct ferryi_launch_request *plan)
+{
+    return queue_body(plan, NULL, FERRY_OK, NULL);
+}
+
 static ferry_status
 find_body(const struct ferryi_launch_request *plan, struct ferryi_loaded_code **out_code)
 {
@@ -275,6 +281,8 @@ launch(struct ferryi_launch_request *plan)
     struct ferryi_loaded_code *code;
     FERRYI_OR_RETURN(check_arguments(plan));
     FERRYI_OR_RETURN(find_body(plan, &code));
+    if (ferryi_timeline_recording(plan->timeline))
+        return ferryi_launch_record(plan, code, queue_code);
     if (!code && plan->count <= FERRYI_FEW_ARGUMENTS && ferryi_launch_open_here(plan))
         return run_here(plan);
     plan->merged_count =

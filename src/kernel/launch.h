@@ -8,6 +8,7 @@
  */
 
 #include "src/buffer/access.h"
+#include "src/buffer/recording.h"
 #include "src/kernel/call.h"
 #include "src/kernel/kernel.h"
 #include "src/trace/span.h"
@@ -29,6 +30,10 @@ struct ferryi_launch_request {
     ferry_kernel *kernel;
     struct ferryi_launch_result *result; /* set if the host function runs on the launching thread,
                                             and fails */
+    /* Called with the kernel's `user`: with true when a call of the host function was made, and
+     * with false when it has ended, on any thread. It must not call device functions. May be NULL.
+     */
+    void (*hold)(void *user, bool holds);
     ferry_stream *stream;
     ferryi_timeline *timeline; /* timeline of the stream */
     struct ferryi_span span;
@@ -55,6 +60,10 @@ const void *ferryi_launch_value(const struct ferryi_launch_request *plan, size_t
 /* Returns the failure of a launch whose kernel is NULL. */
 ferry_status ferryi_kernel_is_null(void);
 
+/* Queues the host function of a launch whose accesses are open, and closes them: it commits their
+ * writes if the call was queued, and cancels them otherwise. */
+ferry_status ferryi_launch_queue_call(const struct ferryi_launch_request *plan);
+
 /* -- launch_here.c ----------------------------------------------------------------------------- */
 
 /* Returns whether the host function runs on the launching thread, before the launch returns. The
@@ -71,6 +80,17 @@ void ferryi_launch_close_here(const struct ferryi_launch_request *plan);
 /* Fails if two arguments overlap as a parameter of the kernel forbids. The accesses must have been
  * merged; if no two of them overlap, the call is not needed. */
 ferry_status ferryi_launch_check_overlaps(const struct ferryi_launch_request *plan);
+
+/* -- launch_recorded.c --------------------------------------------------------------------------
+ */
+
+/* Records a launch on a stream from which a graph is being recorded, in place of running it.
+ * `queue_code` queues the kernel's code, which the driver then captures. It is NULL if the kernel
+ * has a host function there. */
+ferry_status
+ferryi_launch_record(struct ferryi_launch_request *plan, struct ferryi_loaded_code *code,
+                     ferry_status (*queue_code)(const struct ferryi_launch_request *plan,
+                                                struct ferryi_loaded_code *code));
 
 /* -- host_call.c ------------------------------------------------------------------------------- */
 
@@ -91,6 +111,9 @@ ferry_status ferryi_host_call_queue(struct ferryi_host_call *call, ferryi_timeli
  * earlier launch fails later, its failure then does not mark the bytes of these writes as lost.
  * Must be called just before the writes are committed to the valid map. */
 void ferryi_host_call_commit(struct ferryi_host_call *call);
+/* Makes the call of a launch's host function that a graph repeats. */
+ferry_status ferryi_host_call_record(const struct ferryi_launch_request *plan,
+                                     struct ferryi_recorded_call **out);
 /* Releases the launching thread's reference to a queued host function call; the device holds the
  * other reference. Must be called after the launch's writes were committed. If the host function
  * fails, these writes are marked as lost. */

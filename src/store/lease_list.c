@@ -1,6 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/store/lease_list.h"
 
+#include <stdlib.h>
+#include <string.h>
+
+ferry_lease *
+ferryi_lease_new(const char *label)
+{
+    size_t bytes = label ? strlen(label) + 1 : 1;
+    ferry_lease *lease = malloc(sizeof(*lease) + bytes);
+    if (!lease)
+        return NULL;
+    atomic_init(&lease->shares, 1);
+    atomic_init(&lease->closed, false);
+    lease->is_unordered = false;
+    lease->guest = NULL;
+    lease->scope = (struct ferryi_scope){0};
+    memcpy(lease->label, label ? label : "", bytes);
+    ferryi_text_make_line(lease->label);
+    return lease;
+}
+
 FERRYI_REQUIRES(ferryi_store_spin)
 static const ferry_lease *
 first_of(const ferryi_store *store)

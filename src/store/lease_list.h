@@ -36,6 +36,44 @@ struct ferry_lease {
     char label[];
 };
 
+/* Creates a lease that holds nothing yet, with a copy of the label. Returns NULL if there is no
+ * memory for it. The caller sets the other members and frees it. */
+ferry_lease *ferryi_lease_new(const char *label);
+
+/* Adds the lease to the buffer's list of leases, and pins the replica at the lease's place. The
+ * caller has already allocated the struct that contains the list. The caller's handle or a
+ * different lease keeps the buffer's storage alive during the call. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE void
+ferryi_lease_attach(ferry_lease *lease, ferryi_store *store, int place)
+{
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    lease->store = store;
+    lease->place = (uint8_t)place;
+    lease->prev = NULL;
+    lease->next = cold->leases;
+    if (lease->next)
+        lease->next->prev = lease;
+    cold->leases = lease;
+    cold->lease_count++;
+    store->references++;
+    store->copies[place].pins++;
+}
+
+/* Removes the lease from the buffer's list of leases and removes the lease's pin. The lease keeps
+ * its reference to the buffer's storage. */
+FERRYI_REQUIRES(ferryi_store_spin)
+FERRYI_INLINE void
+ferryi_lease_detach(ferry_lease *lease, ferryi_store *store)
+{
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    *(lease->prev ? &lease->prev->next : &cold->leases) = lease->next;
+    if (lease->next)
+        lease->next->prev = lease->prev;
+    cold->lease_count--;
+    store->copies[lease->place].pins--;
+}
+
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline uint32_t
 ferryi_lease_count(const ferryi_store *store)

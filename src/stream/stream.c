@@ -340,6 +340,22 @@ ferry_stream_synchronize(ferry_stream *stream)
     return failure != FERRY_OK ? failure : status;
 }
 
+/* -- graphs ------------------------------------------------------------------------------------ */
+
+void
+ferryi_stream_begin_recording(ferry_stream *stream, struct ferryi_recording_head *recording)
+{
+    ferryi_timeline_set_recording(stream->timeline, recording);
+    stream->plain_context = NULL;
+}
+
+void
+ferryi_stream_end_recording(ferry_stream *stream)
+{
+    ferryi_timeline_set_recording(stream->timeline, NULL);
+    stream->plain_context = stream->timeline->is_plain ? stream->context : NULL;
+}
+
 /* -- stream arguments --- */
 
 ferry_status

@@ -77,6 +77,12 @@ ferry_status ferryi_stream_take_failure(ferry_stream *stream);
 ferry_status ferryi_stream_find_timeline(ferry_context *context, ferry_stream *stream,
                                          const char *what, ferryi_timeline **out);
 
+/* Begin and end the recording of a graph from a stream. The hit path does not know recordings, so
+ * it does not apply to the stream meanwhile. No other thread may use the stream during these calls.
+ */
+void ferryi_stream_begin_recording(ferry_stream *stream, struct ferryi_recording_head *recording);
+void ferryi_stream_end_recording(ferry_stream *stream);
+
 ferry_status ferryi_stream_open_default(ferry_context *context, int place, ferry_stream **out);
 /* Works like ferry_stream_wrap() for the native stream of another library, which may destroy it at
  * any time after this call. Released with ferryi_stream_release(). Fails with UNSUPPORTED if Ferry

@@ -100,6 +100,11 @@ FERRYI_MUTEX_CLASS(ferryi_timeline_mutex);
 FERRYI_MUTEX_CLASS(ferryi_order_mutex);
 FERRYI_MUTEX_CLASS(ferryi_join_mutex);
 
+/* The graph that is being recorded from a stream; src/buffer/recording.h has the rest. */
+struct ferryi_recording_head {
+    const char *name; /* of the graph, for messages */
+};
+
 struct ferryi_timeline {
     _Atomic uint64_t tick; /* number of events recorded or being recorded */
     /* 1 + the value of `tick` when a use of memory was last noted; 0 if no use was noted yet */
@@ -112,6 +117,8 @@ struct ferryi_timeline {
     unsigned number; /* 0: the timeline has no number, so its uses are joined into a join
                         timeline */
     int place;
+    /* The graph that ferry_graph_begin() records from the stream, or NULL. */
+    _Atomic(struct ferryi_recording_head *) recording;
     uint32_t place_bit;          /* the bit that represents the place in sets of places */
     _Atomic uint32_t generation; /* increased each time the timeline is reused */
     /* equal to `generation` while the timeline's stream exists; 0 after the stream was destroyed */
@@ -247,6 +254,18 @@ ferry_status ferryi_timeline_make_guest(ferryi_timeline *timeline);
 /* Returns whether the timeline is retired. Retires a guest whose native stream was destroyed. */
 bool ferryi_timeline_is_gone(ferryi_timeline *timeline);
 
+/* Begin and end the recording of a graph from the stream of a timeline. */
+void ferryi_timeline_set_recording(ferryi_timeline *timeline,
+                                   struct ferryi_recording_head *recording);
+/* Returns the graph that is being recorded from the timeline's stream, or NULL. */
+static inline struct ferryi_recording_head *
+ferryi_timeline_recording(const ferryi_timeline *timeline)
+{
+    return atomic_load_explicit(&timeline->recording, memory_order_acquire);
+}
+/* Returns the failure of a call that cannot be recorded. */
+ferry_status ferryi_timeline_refuse_recording(const ferryi_timeline *timeline);
+
 /* Fails with UNSUPPORTED if the timeline's stream is being captured. Ferry's internal streams are
  * not checked, because a program cannot capture them. If the native stream of a guest was
  * destroyed, retires the timeline and returns FERRY_OK. */
@@ -259,6 +278,10 @@ bool ferryi_timeline_is_captured(ferryi_timeline *timeline);
 ferryi_timeline *ferryi_timeline_next(ferryi_order *order, const ferryi_timeline *last);
 /* Returns whether any stream that Ferry knows is being captured. Asks the driver about each. */
 bool ferryi_order_is_captured(ferryi_order *order);
+/* Begin and end the driver's capture of a stream, as the functions of the device table do. A
+ * capture begins when no thread waits for all work of a device, which would invalidate it. */
+ferry_status ferryi_capture_begin(ferryi_device *device, void *stream);
+ferry_status ferryi_capture_end(ferryi_device *device, void *stream, void **out_graph);
 /* Waits for all work of the device. Fails with UNSUPPORTED, and does not wait, if a stream of the
  * device that Ferry knows is being captured, because the wait would invalidate all captures. */
 ferry_status ferryi_order_synchronize(ferryi_order *order, ferryi_device *device);

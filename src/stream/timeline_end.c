@@ -94,10 +94,29 @@ can_be_captured(const ferryi_timeline *timeline)
            !atomic_load(&timeline->internal);
 }
 
+void
+ferryi_timeline_set_recording(ferryi_timeline *timeline, struct ferryi_recording_head *recording)
+{
+    atomic_store_explicit(&timeline->recording, recording, memory_order_release);
+}
+
+ferry_status
+ferryi_timeline_refuse_recording(const ferryi_timeline *timeline)
+{
+    const struct ferryi_recording_head *recording = ferryi_timeline_recording(timeline);
+    return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                       "the stream records graph \"%s\", and a graph contains kernels, fills and "
+                       "copies within the device; make the call before ferry_graph_begin(), after "
+                       "ferry_graph_end(), or on another stream",
+                       recording ? recording->name : "");
+}
+
 ferry_status
 ferryi_timeline_check_capture(ferryi_timeline *timeline)
 {
     bool capturing = false;
+    if (ferryi_timeline_recording(timeline))
+        return ferryi_timeline_refuse_recording(timeline);
     if (!can_be_captured(timeline) || ferryi_hold_thread.uncaptured == timeline)
         return FERRY_OK;
     if (atomic_load_explicit(&timeline->is_guest, memory_order_acquire) &&
@@ -127,6 +146,8 @@ bool
 ferryi_timeline_is_captured(ferryi_timeline *timeline)
 {
     bool capturing = false;
+    if (ferryi_timeline_recording(timeline))
+        return true;
     return can_be_captured(timeline) && ferryi_hold_thread.uncaptured != timeline &&
            !ferryi_timeline_is_gone(timeline) &&
            FERRYI_CALL(timeline->device, stream_is_capturing, timeline->native, &capturing) ==
@@ -167,11 +188,51 @@ ferryi_order_is_captured(ferryi_order *order)
     return find_captured(order, NULL);
 }
 
+/* Numbers of the captures of all contexts that Ferry has begun, and of the waits for all work of a
+ * device that can capture. A wait would invalidate a capture of the same process. So a capture
+ * begins when no wait is under way, and a wait that finds a capture is refused. Each side raises
+ * its number before it looks at the other one. */
+static atomic_int captures, waits;
+
+ferry_status
+ferryi_capture_begin(ferryi_device *device, void *stream)
+{
+    atomic_fetch_add(&captures, 1);
+    while (atomic_load(&waits) > 0)
+        ferryi_sleep_ns(20000);
+    ferry_status status = FERRYI_CALL(device, capture_begin, stream);
+    if (status != FERRY_OK)
+        atomic_fetch_sub(&captures, 1);
+    return status;
+}
+
+ferry_status
+ferryi_capture_end(ferryi_device *device, void *stream, void **out_graph)
+{
+    ferry_status status = FERRYI_CALL(device, capture_end, stream, out_graph);
+    atomic_fetch_sub(&captures, 1);
+    return status;
+}
+
+static ferry_status
+wait_beside_captures(ferryi_device *device)
+{
+    atomic_fetch_add(&waits, 1);
+    ferry_status status = atomic_load(&captures) > 0
+                              ? ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                                            "wait for all work of a device: a graph is being "
+                                            "recorded, and the wait would invalidate that")
+                              : ferryi_device_synchronize(device);
+    atomic_fetch_sub(&waits, 1);
+    return status;
+}
+
 ferry_status
 ferryi_order_synchronize(ferryi_order *order, ferryi_device *device)
 {
-    const ferryi_timeline *captured =
-        device->capabilities & FERRY_CAN_CAPTURE ? find_captured(order, device) : NULL;
+    if (!(device->capabilities & FERRY_CAN_CAPTURE))
+        return ferryi_device_synchronize(device);
+    const ferryi_timeline *captured = find_captured(order, device);
     if (captured)
         return ferryi_fail(
             FERRY_ERROR_UNSUPPORTED,
@@ -179,7 +240,7 @@ ferryi_order_synchronize(ferryi_order *order, ferryi_device *device)
             "and the wait would invalidate the capture. Only such a wait covers work on streams "
             "that Ferry does not know; end the capture first",
             captured->place);
-    return ferryi_device_synchronize(device);
+    return wait_beside_captures(device);
 }
 
 /* -- retiring ---------------------------------------------------------------------------------- */

@@ -65,6 +65,9 @@ struct world {
     ferry_stream *own_stream, *made_stream;
     ferry_event *event, *timed, *job, *made_event;
     ferry_kernel *kernel, *made_kernel;
+    ferry_graph *graph, *open_graph; /* in the cases of graphs; `open_graph` is being recorded */
+    ferry_graph *made_graph;
+    ferry_stream *graph_stream, *recorded_stream;
     copy_list *batch;
     ferry_pool *pool, *own_pool, *spare_pool, *made_pool;
     ferry_block *block, *made_block;
@@ -484,6 +487,9 @@ DO(ferry_kernel_create, static const ferry_parameter parameter = {.access = FERR
        &w->made_kernel);)
 DO(ferry_kernel_launch, ferry_argument argument = whole(w);
    return ferry_kernel_launch(w->kernel, ferry_grid_for(1, 1), w->stream, &argument, 1);)
+RETURN(ferry_graph_begin, w->graph_stream, NULL, &w->made_graph)
+RETURN(ferry_graph_end, w->open_graph)
+RETURN(ferry_graph_launch, w->graph, w->stream)
 RETURN(ferry_kernel_check,
        &(ferry_kernel_source){.name = "k", CUDA_SOURCE("extern \"C\" __global__ void k() {}")},
        NULL)
@@ -547,6 +553,7 @@ ALSO(ferry_lease_destroy, destroy_device_lease, ferry_lease_destroy(&w->device_l
 END(ferry_event_destroy, w->event)
 END(ferry_stream_destroy, w->own_stream)
 END(ferry_kernel_destroy, w->kernel)
+END(ferry_graph_destroy, w->graph)
 END(ferry_pool_destroy, w->spare_pool)
 ALSO(ferry_pool_destroy, destroy_visited_pool, ferry_pool_destroy(&w->own_pool);
      return LEFT(w->own_pool);)
@@ -628,6 +635,7 @@ open_handles(struct world *w)
                                 &pointer));
     OK(ferry_buffer_open_host(w->spare, FLOAT, FERRY_READ, 0, 10, &w->host_scope, &pointer));
     OK(ferry_stream_create(w->context, 1, &w->own_stream));
+    OK(ferry_stream_create(w->context, 1, &w->graph_stream));
     OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_UPDATE, 20, 10, w->stream, &w->late_scope,
                                 &pointer));
     OK(ferry_buffer_open_device(w->spare, FLOAT, FERRY_UPDATE, 40, 10, w->own_stream,
@@ -673,6 +681,9 @@ end_handles(struct world *w)
     ferry_lease_destroy(&w->lease);
     ferry_lease_destroy(&w->device_lease);
     ferry_lease_destroy(&w->made_lease);
+    ferry_graph_destroy(&w->graph);
+    ferry_graph_destroy(&w->open_graph);
+    ferry_graph_destroy(&w->made_graph);
     (void)ferry_scope_close(&w->made_scope);
     (void)ferry_scope_close(&w->host_scope);
     (void)ferry_scope_close(&w->device_scope);
@@ -694,6 +705,8 @@ end_handles(struct world *w)
     ferry_kernel_destroy(&w->kernel);
     ferry_kernel_destroy(&w->made_kernel);
     ferry_stream_destroy(&w->own_stream);
+    ferry_stream_destroy(&w->graph_stream);
+    ferry_stream_destroy(&w->recorded_stream);
     ferry_stream_destroy(&w->made_stream);
     ferry_context_destroy(&w->made_context);
 }
@@ -1338,15 +1351,29 @@ open_leases(struct world *w)
 }
 
 static void
+open_graphs(struct world *w)
+{
+    const float value = 0;
+    OK(ferry_stream_create(w->context, 1, &w->recorded_stream));
+    const ferry_copy_options options = {.stream = w->recorded_stream};
+    OK(ferry_graph_begin(w->recorded_stream, NULL, &w->graph));
+    OK(ferry_buffer_fill(w->spare, FLOAT, 60, 10, &value, &options));
+    OK(ferry_graph_end(w->graph));
+    OK(ferry_graph_begin(w->recorded_stream, NULL, &w->open_graph));
+}
+
+static void
 try_case(const struct callback *callback, const struct entry *entry, bool same)
 {
     struct world w;
     alarm(60);
     world_open(&w);
     w.target = same ? &w.same : &w.other;
-    /* A lease keeps its context alive, so cases that destroy the context do not open a lease. */
+    /* A lease and a graph keep their context alive, so cases that destroy the context open none. */
     if (strncmp(entry->function, "ferry_lease", 11) == 0 && callback->kind != ENDING)
         open_leases(&w);
+    if (strncmp(entry->function, "ferry_graph", 11) == 0 && callback->kind != ENDING)
+        open_graphs(&w);
     w.callback = callback;
     w.entry = entry;
     bool there =

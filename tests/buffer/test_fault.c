@@ -679,6 +679,37 @@ run_launch(struct world *world)
     return launch_copy(&world->w, world->stream, world->a, 100, world->b, 200, 2000);
 }
 
+/* Records a copy and an addition, and launches them. */
+static ferry_status
+run_graph(struct world *world)
+{
+    ferry_stream *stream = NULL;
+    ferry_graph *graph = NULL;
+    const ferry_graph_options options = {.name = "step"};
+    ferry_status status = ferry_stream_create(world->f.context, 1, &stream);
+    if (status == FERRY_OK)
+        status = ferry_graph_begin(stream, &options, &graph);
+    if (status == FERRY_OK)
+        status = launch_copy(&world->w, stream, world->a, 100, world->b, 200, 2000);
+    if (status == FERRY_OK)
+        status = ferry_buffer_copy(world->a, INT, 2200, world->b, 10, 50,
+                                   &(ferry_copy_options){.stream = stream});
+    if (status == FERRY_OK)
+        status = ferry_graph_end(graph);
+    if (status == FERRY_OK)
+        status = ferry_graph_launch(graph, world->stream);
+    ferry_graph_destroy(&graph);
+    ferry_stream_destroy(&stream);
+    return status;
+}
+
+static void
+expect_graph(struct world *world)
+{
+    expect_copy(world);
+    memcpy(&world->new_a[2200], &world->old_b[10], 50 * sizeof(int));
+}
+
 static ferry_status
 run_launch_in_place(struct world *world)
 {
@@ -1142,6 +1173,7 @@ static const struct scenario scenarios[] = {
     {"rows", run_rows, expect_rows, true},
     {"launch", run_launch, expect_copy, false},
     {"launch in place", run_launch_in_place, expect_add, false},
+    {"graph", run_graph, expect_graph, false},
     {"grow", run_grow, NULL, false},
     {"shrink", run_shrink, NULL, false},
     {"wrap and unwrap host memory", run_wrap_host, NULL, false},
@@ -1182,7 +1214,7 @@ check_failure(struct world *world, ferry_status status, ferry_status injected)
 static bool
 clears_before_launch(const struct scenario *scenario, enum memory memory)
 {
-    return memory == SCRUBBED && scenario->run == run_launch;
+    return memory == SCRUBBED && (scenario->run == run_launch || scenario->run == run_graph);
 }
 
 /* Returns whether the scenario is skipped for this starting state. File pipelines use separate

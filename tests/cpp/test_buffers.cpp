@@ -377,6 +377,34 @@ device_views_have_addresses(const ferry::context &context)
 }
 
 void
+graphs_repeat_their_work(const ferry::context &context)
+{
+    floats source(context, counting(10)), target(context, 10);
+    ferry::stream stream(context);
+    ferry_copy_options on = {};
+    on.stream = stream.raw();
+    ferry::graph graph(stream, "step"), empty;
+    ferry::copy({target.region(0, source, 0, 10)}, &on);
+    target.fill(0.0f, 0, 2, &on);
+    THROWS(ferry::unsupported, FERRY_ERROR_UNSUPPORTED, stream.synchronize());
+    graph.end();
+    EXPECT(content(target)[3] == 0.0f);
+    graph.launch();
+    EXPECT(content(target)[1] == 0.0f && content(target)[3] == content(source)[3]);
+    source.fill(9.0f);
+    ferry::graph moved(std::move(graph));
+    moved.launch(stream);
+    EXPECT(content(target)[1] == 0.0f && content(target)[3] == 9.0f);
+    THROWS(ferry::busy, FERRY_ERROR_BUSY, target.resize(20));
+    THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, empty.launch());
+    ferry::graph again = ferry::graph::adopt(moved.detach());
+    again = ferry::graph(stream); /* which is recorded, and then discarded */
+    again = ferry::graph();
+    target.resize(20);
+    stream.synchronize();
+}
+
+void
 leases_outlive_their_buffers(const ferry::context &context)
 {
     ferry::lease<const float> read;
@@ -728,6 +756,7 @@ main()
     RUN(exceptions_are_counted);
     RUN(destructors_may_write);
     RUN(device_views_have_addresses);
+    RUN(graphs_repeat_their_work);
     RUN(leases_outlive_their_buffers);
     RUN(leases_leave_nothing_behind);
     RUN(owners_leave_nothing_behind);

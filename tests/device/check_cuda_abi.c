@@ -52,6 +52,8 @@ SAME_SIZE(ferryi_gpu_event, CUevent);
 SAME_SIZE(ferryi_gpu_module, CUmodule);
 SAME_SIZE(ferryi_gpu_function, CUfunction);
 SAME_SIZE(ferryi_gpu_array, CUarray);
+SAME_SIZE(ferryi_gpu_graph, CUgraph);
+SAME_SIZE(ferryi_gpu_graph_exec, CUgraphExec);
 SAME_TYPE(ferryi_gpu_host_function, CUhostFn);
 
 /* Compares the fields that all structs of row copies have. */
@@ -124,6 +126,8 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_gpu_event              CUevent
 #define ferryi_gpu_module             CUmodule
 #define ferryi_gpu_function           CUfunction
+#define ferryi_gpu_graph              CUgraph
+#define ferryi_gpu_graph_exec         CUgraphExec
 #define ferryi_gpu_result             CUresult
 #define ferryi_gpu_device_attribute   CUdevice_attribute
 #define ferryi_gpu_function_attribute CUfunction_attribute
@@ -150,6 +154,11 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define PICK_CAPTURE                       SAME_PROTOTYPE
 #define PICK_STREAM_CONTEXT                SAME_PROTOTYPE
 #define LATER(name, parameters)
+#if CUDA_VERSION >= 11040
+#define PICK_GRAPH SAME_PROTOTYPE
+#else
+#define PICK_GRAPH LATER
+#endif
 #if CUDA_VERSION >= 12000
 #define PICK_CONTEXT_ID SAME_PROTOTYPE
 #define PICK_STREAM_ID  SAME_PROTOTYPE

@@ -79,6 +79,8 @@ SAME_VALUE(hipStreamPerThread, FERRYI_HIP_STREAM_PER_THREAD)
 #define ferryi_gpu_context            hipCtx_t
 #define ferryi_gpu_stream             hipStream_t
 #define ferryi_gpu_event              hipEvent_t
+#define ferryi_gpu_graph              hipGraph_t
+#define ferryi_gpu_graph_exec         hipGraphExec_t
 #define ferryi_gpu_module             hipModule_t
 #define ferryi_gpu_function           hipFunction_t
 #define ferryi_gpu_device_attribute   hipDeviceAttribute_t

@@ -251,6 +251,49 @@ test_no_stream_is_being_captured(void **state)
     OK(suite_device(), stream_destroy, stream);
 }
 
+/* A graph does its work when it is launched, as often as it is launched, and in the order of that
+ * stream. The stream that was recorded then works as before. */
+static void
+test_a_graph_repeats_recorded_work(void **state)
+{
+    (void)state;
+    struct scene scene;
+    void *graph = NULL;
+    bool capturing = false;
+    set_scene(&scene);
+    ferryi_device *device = scene.device;
+    ferry_status status = FERRYI_CALL(device, capture_begin, scene.first);
+    if (status != FERRY_OK) {
+        assert_int_equal(status, FERRY_ERROR_UNSUPPORTED);
+        clear_scene(&scene);
+        skip();
+    }
+    OK(device, stream_is_capturing, scene.first, &capturing);
+    assert_true(capturing);
+    OK(device, fill, scene.memory, 7, 1, MEBIBYTE, scene.first);
+    OK(device, capture_end, scene.first, &graph);
+    OK(device, fill, scene.memory, 1, 1, MEBIBYTE, scene.second);
+    OK(device, stream_synchronize, scene.second);
+    assert_device_byte(device, scene.memory, MEBIBYTE, 1);
+    for (int i = 0; i < 2; i++) {
+        OK(device, fill, scene.memory, 2, 1, MEBIBYTE, scene.second);
+        OK(device, graph_launch, graph, scene.second);
+        OK(device, stream_synchronize, scene.second);
+        assert_device_byte(device, scene.memory, MEBIBYTE, 7);
+    }
+    OK(device, fill, scene.memory, 3, 1, MEBIBYTE, scene.first);
+    OK(device, stream_synchronize, scene.first);
+    assert_device_byte(device, scene.memory, MEBIBYTE, 3);
+    OK(device, graph_destroy, graph);
+    /* What was recorded may be discarded. */
+    OK(device, capture_begin, scene.first);
+    OK(device, fill, scene.memory, 9, 1, MEBIBYTE, scene.first);
+    OK(device, capture_end, scene.first, NULL);
+    OK(device, stream_synchronize, scene.first);
+    assert_device_byte(device, scene.memory, MEBIBYTE, 3);
+    clear_scene(&scene);
+}
+
 static void
 test_an_event_never_recorded_has_happened(void **state)
 {
@@ -701,6 +744,7 @@ const struct CMUnitTest order_tests[] = {
     cmocka_unit_test(test_queued_work_of_a_destroyed_stream_still_runs),
     cmocka_unit_test(test_streams_come_and_go),
     cmocka_unit_test(test_no_stream_is_being_captured),
+    cmocka_unit_test(test_a_graph_repeats_recorded_work),
     cmocka_unit_test(test_an_event_never_recorded_has_happened),
     cmocka_unit_test(test_an_event_stands_for_all_work_so_far),
     cmocka_unit_test(test_a_query_does_not_block),

@@ -504,7 +504,8 @@ contains
         type(ferry_context), intent(in) :: context
         type(ferry_kernel) :: kernel, copied, failing
         type(test_sample_buffer) :: samples
-        type(ferry_stream) :: stream
+        type(ferry_stream) :: stream, own
+        type(ferry_graph) :: graph, second
         type(ferry_scope) :: scope
         type(test_sample), pointer, contiguous :: p(:)
         type(c_funptr) :: function
@@ -523,6 +524,25 @@ contains
         call expect(p(1)%v(3) == 102 .and. p(8)%v(3) == 116 .and. p(9)%v(3) == 119 .and. p(10)%v(3) == 122, &
             'a kernel runs on the host with a struct and values')
         call scope%close()
+        call own%create(context, 1)
+        call graph%begin(own, name='step')
+        call kernel%launch(own, 10_c_size_t, [samples%argument(), test_sample_value(test_sample(id=1, v=0.0)), &
+            ferry_float_value(0.0), ferry_size_value(10_c_size_t)])
+        call own%synchronize(status)
+        call expect(status == ferry_error_unsupported .and. index(ferry_last_error(), 'graph "step"') > 0, &
+            'a graph refuses what it cannot contain')
+        call graph%end()
+        call graph%launch(stream)
+        call graph%launch(own)
+        call samples%read_host(scope, p)
+        call expect(p(1)%v(3) == 104 .and. p(10)%v(3) == 124, 'a graph repeats a launch')
+        call scope%close()
+        second = graph
+        call second%launch(own, status)
+        call expect(status == ferry_error_invalid_argument, 'a graph is not copied')
+        call graph%end(status)
+        call expect(status == ferry_error_invalid_state, 'a recording ends once')
+        call graph%destroy()
         call kernel%launch(stream, 1_c_size_t, [samples%argument()], status=status)
         call expect(status == ferry_error_invalid_argument, 'a missing argument is refused')
         copied = kernel

@@ -36,12 +36,8 @@
 typedef ferryi_gpu_result forwarded(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
                                     uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
-/* The driver calls that are recorded: calls that Ferry makes, and calls of other code that can
- * change the results of Ferry's calls. */
-#define RECORDED(X)                                                                                \
-    FERRYI_CUDA_SYMBOLS(X)                                                                         \
-    X(0, cuStreamBeginCapture_v2, (ferryi_gpu_stream stream, ferryi_gpu_capture_mode mode))        \
-    X(0, cuStreamEndCapture, (ferryi_gpu_stream stream, void **graph))
+/* The driver calls that are recorded: those that Ferry makes. Other code may make them, too. */
+#define RECORDED(X) FERRYI_CUDA_SYMBOLS(X)
 
 static struct entry {
     const char *name, *parameters;

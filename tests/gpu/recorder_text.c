@@ -72,6 +72,8 @@ classify(struct recorder_parameter *p)
         {"ferryi_gpu_event", RECORDER_HANDLE, 8},
         {"ferryi_gpu_module", RECORDER_HANDLE, 8},
         {"ferryi_gpu_function", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_graph", RECORDER_HANDLE, 8},
+        {"ferryi_gpu_graph_exec", RECORDER_HANDLE, 8},
         {"const char*", RECORDER_STRING, 0},
         {"char*", RECORDER_NOTHING, 0},
         {"void**", RECORDER_NOTHING, 0},

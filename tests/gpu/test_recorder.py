@@ -60,7 +60,7 @@ def order_problems(log):
         for value in call["args"].values():
             if isinstance(value, dict) and isinstance(value.get("out"), str):
                 known.add(value["out"].split(":")[0] if value["out"][0] == "m" and value["out"][1].isdigit() else value["out"])
-            elif isinstance(value, str) and value.split(":")[0] in ("stream", "event", "context", "module", "function") and value not in known:
+            elif isinstance(value, str) and value.split(":")[0] in ("stream", "event", "context", "module", "function", "graph", "graph_exec") and value not in known:
                 problems.append(f"{call['call']} has {value}, which no call returned")
     return problems[:10]
 

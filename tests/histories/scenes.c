@@ -120,6 +120,40 @@ launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
     return status;
 }
 
+static ferry_status
+record_graph(work *w, ferry_stream *recorded, ferry_buffer *out, size_t offset, size_t count,
+             int value, ferry_graph **graph)
+{
+    ferry_status status = ferry_graph_begin(recorded, NULL, graph);
+    if (status == FERRY_OK)
+        status = launch_fill(w, recorded, out, offset, count, value);
+    if (status == FERRY_OK)
+        status = launch_add(w, recorded, out, offset, count, 1);
+    return status == FERRY_OK ? ferry_graph_end(*graph) : status;
+}
+
+ferry_status
+launch_graph(work *w, ferry_context *context, ferry_stream *stream, ferry_buffer *out,
+             size_t offset, size_t count, int value, unsigned launches)
+{
+    const int32_t after = value + 1;
+    ferry_stream *recorded;
+    ferry_graph *graph = NULL;
+    ferry_status status = ferry_stream_create(context, ferry_stream_place(stream), &recorded);
+    if (status != FERRY_OK)
+        return status;
+    status = record_graph(w, recorded, out, offset, count, value, &graph);
+    for (unsigned i = 0; i < launches && status == FERRY_OK; i++) {
+        if (i % 2)
+            status = ferry_buffer_fill(out, INT, offset, count, &after, NULL);
+        if (status == FERRY_OK)
+            status = ferry_graph_launch(graph, stream);
+    }
+    ferry_graph_destroy(&graph);
+    ferry_stream_destroy(&recorded);
+    return status;
+}
+
 /* -- what may be asked ------------------------------------------------------------------------- */
 
 static void

@@ -60,4 +60,10 @@ size_t resident_bytes(void);
 ferry_status launch_counting(ferry_context *context, ferry_stream *stream, ferry_buffer *out,
                              size_t offset, size_t count, int first);
 
+/* Records a graph that sets each element of the range to `value` and adds 1, launches it `launches`
+ * times on the stream, and destroys it while its work is queued. In between, the host changes the
+ * range, which stays a value of the graph if a later launch fails. */
+ferry_status launch_graph(work *w, ferry_context *context, ferry_stream *stream, ferry_buffer *out,
+                          size_t offset, size_t count, int value, unsigned launches);
+
 #endif

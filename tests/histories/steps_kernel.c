@@ -33,6 +33,38 @@ step_own_kernel(struct player *p)
         OVERWRITES);
 }
 
+/* Returns whether the device at this place has graphs. While the driver records one, calls of other
+ * players that wait for the whole device are refused, so a driver records only if there is one
+ * player. */
+static bool
+has_graphs(struct player *p, int place)
+{
+    const ferryi_device *device = device_of(&p->world->f, place);
+    return strcmp(device->kind, "opencl") != 0 &&
+           (runs_host_functions(p, place) ||
+            ((device->capabilities & FERRY_CAN_CAPTURE) && p->world->setup.players == 1));
+}
+
+/* Records a graph, launches it a few times, and destroys it at once. */
+static void
+step_graph(struct player *p)
+{
+    struct target t = choose(p);
+    int32_t value = fresh(p, 2);
+    unsigned launches = 1 + flags_of(p) % 3;
+    if (t.count == 0 || !has_graphs(p, ferry_stream_place(stream_for(p))))
+        return;
+    p->arm = 0;
+    begin_call(p, &t);
+    set_constant(&t.subject->next[t.begin], t.count, value + 1);
+    say(p, "TRY(launch_graph(&w, f.context, s[%u][%u], %s, %zu, %zu, %d, %u));", p->number,
+        choose_stream(p), t.name, t.offset, t.count, (int)value, launches);
+    end_call(p, &t,
+             launch_graph(&p->world->w, p->world->f.context, stream_for(p), t.handle, t.offset,
+                          t.count, value, launches),
+             OVERWRITES | BY_CHUNKS);
+}
+
 /* -- many -------------------------------------------------------------------------------------- */
 
 /* Returns how many launches a step queues, usually 50 to 113. One step in 64 queues 20000, which is
@@ -275,6 +307,7 @@ step_failing_resize(struct player *p)
 
 const struct step kernel_steps[] = {
     {"own_kernel", step_own_kernel, 2},
+    {"graph", step_graph, 2},
     {"queue", step_queue, 1},
     {"failing_late", step_failing_late, 3},
     {"failing_resize", step_failing_resize, 2},

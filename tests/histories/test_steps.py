@@ -16,7 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lint"))
 from tap import Tap
 
 ROOT = pathlib.Path(sys.argv[1])
-HEADERS = ["buffer", "context", "conversion", "copy", "exchange", "file", "generated", "kernel", "lease", "pool", "scope", "stream"]
+HEADERS = ["buffer", "context", "conversion", "copy", "exchange", "file", "generated", "graph", "kernel", "lease", "pool", "scope", "stream"]
 NOT_PLAYED = {
     "ferry_conversion_run": "converts arrays, which no buffer has a part in; tests/convert plays it",
     "ferry_conversion_failed": "for generated code, which tests/convert runs",

@@ -44,6 +44,12 @@ MODELS = {
         },
         "late": {"CLEAR": "THREADS=3 OPERATIONS=1 T_REVERSE", "REPLACE": "THREADS=3 OPERATIONS=1"},
     },
+    "graph": {
+        "quick": ["LAUNCHES=2", "LAUNCHES=2 LOST"],
+        "large": ["LAUNCHES=3 LOST"],
+        "breaks": {"PIN": "LAUNCHES=2", "REFERENCE": "LAUNCHES=2", "BRING": "LAUNCHES=2", "NOTE": "LAUNCHES=2", "WAIT": "LAUNCHES=2 BREAK_OWNER",
+                   "OWNER": "LAUNCHES=2 LOST"},
+    },
     "together": {
         "quick": ["ALL"],
         "large": [],

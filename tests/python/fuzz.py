@@ -382,7 +382,7 @@ PROTOCOLS = {"__array__", "__dlpack__", "__dlpack_device__", "__arrow_c_array__"
              "__bytes__", "__index__", "__int__", "__float__", "__bool__", "__repr__", "__copy__", "__enter__", "__exit__", "__eq__", "__hash__",
              "__call__", "__cuda_array_interface__", "__buffer__"}
 # What makes whole contexts, compiles, or takes numbers for addresses.
-UNCALLED = {"Context", "Stream", "Kernel", "Elementwise", "Fused", "Reduction", "elementwise", "reduction", "trace", "default_context", "mro", "stats"} | {
+UNCALLED = {"Context", "Graph", "graph", "Stream", "Kernel", "Elementwise", "Fused", "Reduction", "elementwise", "reduction", "trace", "default_context", "mro", "stats"} | {
     name for name in ferry.__all__ if isinstance(getattr(ferry, name), type) and issubclass(getattr(ferry, name), Exception)} | {
     "Access", "Array", "Element", "Event", "Count", "Memory", "Place", "Stats", "Trace", "Transfer", "FileStats", "Grid"}
 

@@ -163,55 +163,55 @@ fakecuda_end_capture(void *stream, int *out_nodes)
                              : FERRYI_GPU_ERROR_STREAM_CAPTURE_INVALIDATED);
 }
 
-/* -- graphs: entry points of the driver that Ferry does not use; programs link them -- */
+/* -- graphs ------------------------------------------------------------------------------------ */
 
-FAKE_EXPORT int cuStreamBeginCapture_v2(void *stream, int mode);
-FAKE_EXPORT int cuStreamEndCapture(void *stream, void **out_graph);
-FAKE_EXPORT int cuGraphInstantiateWithFlags(void **out_exec, void *graph, unsigned long long flags);
-FAKE_EXPORT int cuGraphLaunch(void *exec, void *stream);
-FAKE_EXPORT int cuGraphExecDestroy(void *exec);
-FAKE_EXPORT int cuGraphDestroy(void *graph);
-
+#if FAKECUDA_GENERATION >= 12
 /* Returns the capture that created the graph, or NULL if the handle is not such a graph. */
-static const struct fake_capture *
+static struct fake_capture *
 graph_of(const void *graph)
 {
-    const struct fake_capture *capture = captures;
+    struct fake_capture *capture = captures;
     while (capture && capture != graph)
         capture = capture->next;
     return capture && capture->status == FERRYI_GPU_STREAM_CAPTURE_STATUS_NONE ? capture : NULL;
 }
 
-int
-cuStreamBeginCapture_v2(void *stream, int mode)
+ferryi_gpu_result
+cuStreamBeginCapture_v2(ferryi_gpu_stream stream, ferryi_gpu_capture_mode mode)
 {
-    return fakecuda_begin_capture(stream, mode);
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuStreamBeginCapture_v2, FAKE_NEEDS_CONTEXT, &context);
+    fake_result result = fake_end(stream == NULL || stream == FERRYI_CU_STREAM_LEGACY
+                                      ? FERRYI_GPU_ERROR_STREAM_CAPTURE_UNSUPPORTED
+                                      : FERRYI_GPU_SUCCESS);
+    return result == FERRYI_GPU_SUCCESS ? (fake_result)fakecuda_begin_capture(stream, (int)mode)
+                                        : result;
 }
 
-int
-cuStreamEndCapture(void *stream, void **out_graph)
+ferryi_gpu_result
+cuStreamEndCapture(ferryi_gpu_stream stream, ferryi_gpu_graph *out_graph)
 {
-    int nodes;
-    pthread_mutex_lock(&fake_lock);
-    struct ferryi_gpu_stream *handle = stream;
-    struct fake_capture *capture = fake_stream_is_live(handle) ? handle->queue->capture : NULL;
-    pthread_mutex_unlock(&fake_lock);
-    int result = fakecuda_end_capture(stream, &nodes);
+    int nodes = 0;
+    FAKE_BEGIN(cuStreamEndCapture, 0, NULL);
+    struct fake_capture *capture = fake_stream_is_live(stream) ? stream->queue->capture : NULL;
+    (void)fake_end(FERRYI_GPU_SUCCESS);
+    fake_result result = (fake_result)fakecuda_end_capture(stream, &nodes);
     *out_graph = NULL;
     if (result == FERRYI_GPU_SUCCESS) {
         capture->status = FERRYI_GPU_STREAM_CAPTURE_STATUS_NONE;
-        *out_graph = capture;
+        *out_graph = (ferryi_gpu_graph)(void *)capture;
     }
     return result;
 }
 
-int
-cuGraphInstantiateWithFlags(void **out_exec, void *graph, unsigned long long flags)
+ferryi_gpu_result
+cuGraphInstantiateWithFlags(ferryi_gpu_graph_exec *out_exec, ferryi_gpu_graph graph,
+                            unsigned long long flags)
 {
-    pthread_mutex_lock(&fake_lock);
-    *out_exec = graph;
-    return (int)fake_end(graph_of(graph) && flags == 0 ? FERRYI_GPU_SUCCESS
-                                                       : FERRYI_GPU_ERROR_INVALID_VALUE);
+    FAKE_BEGIN(cuGraphInstantiateWithFlags, 0, NULL);
+    *out_exec = (ferryi_gpu_graph_exec)(void *)graph;
+    return fake_end(graph_of(graph) && flags == 0 ? FERRYI_GPU_SUCCESS
+                                                  : FERRYI_GPU_ERROR_INVALID_VALUE);
 }
 
 static fake_result
@@ -221,35 +221,38 @@ run_node(void *payload)
     return node->run ? node->run(node->payload) : FERRYI_GPU_SUCCESS;
 }
 
-int
-cuGraphLaunch(void *exec, void *stream)
+ferryi_gpu_result
+cuGraphLaunch(ferryi_gpu_graph_exec exec, ferryi_gpu_stream stream)
 {
-    pthread_mutex_lock(&fake_lock);
-    struct ferryi_gpu_stream *handle = stream;
+    fake_context *context = NULL;
+    struct fake_queue *queue = NULL;
+    FAKE_BEGIN(cuGraphLaunch, FAKE_NEEDS_CONTEXT, &context);
     const struct fake_capture *graph = graph_of(exec);
     fake_result result =
-        graph && fake_stream_is_live(handle) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_INVALID_VALUE;
+        graph ? fake_queue_of(context, stream, &queue) : FERRYI_GPU_ERROR_INVALID_VALUE;
     for (struct fake_work *node = graph ? graph->first : NULL; node && result == FERRYI_GPU_SUCCESS;
          node = node->next) {
         struct fake_work **payload = malloc(sizeof(node));
         if (!payload)
-            return (int)fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
+            return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
         *payload = node;
-        result = fake_enqueue(handle->queue, run_node, NULL, payload, NULL);
+        result = fake_enqueue(queue, run_node, NULL, payload, NULL);
     }
-    return (int)fake_end(result);
+    return fake_end(result);
 }
 
 /* The graph stays allocated here, because queued work may still refer to it. */
-int
-cuGraphExecDestroy(void *exec)
+ferryi_gpu_result
+cuGraphExecDestroy(ferryi_gpu_graph_exec exec)
 {
-    pthread_mutex_lock(&fake_lock);
-    return (int)fake_end(graph_of(exec) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_INVALID_VALUE);
+    FAKE_BEGIN(cuGraphExecDestroy, 0, NULL);
+    return fake_end(graph_of(exec) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_INVALID_VALUE);
 }
 
-int
-cuGraphDestroy(void *graph)
+ferryi_gpu_result
+cuGraphDestroy(ferryi_gpu_graph graph)
 {
-    return cuGraphExecDestroy(graph);
+    FAKE_BEGIN(cuGraphDestroy, 0, NULL);
+    return fake_end(graph_of(graph) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_INVALID_VALUE);
 }
+#endif

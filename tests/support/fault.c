@@ -128,6 +128,10 @@ PASS(code_function, (ferryi_device *device, void *module, const char *name, void
 PASS(code_parameters, (ferryi_device *device, void *function, size_t most, size_t *out_bytes, size_t *out_count),
      function, most, out_bytes, out_count)
 PASS(launch, (ferryi_device *device, const struct ferryi_launch *launch, void *stream), launch, stream)
+PASS(capture_begin, (ferryi_device *device, void *stream), stream)
+GIVE(capture_end, (ferryi_device *device, void *stream, void **out_graph), stream, out_graph)
+PASS(graph_launch, (ferryi_device *device, void *graph, void *stream), graph, stream)
+TAKE(graph_destroy, (ferryi_device *device, void *graph), graph, graph)
 /* clang-format on */
 
 static ferry_status
@@ -268,6 +272,10 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(code_function),
     SLOT(code_parameters),
     SLOT(launch),
+    SLOT(capture_begin),
+    SLOT(capture_end),
+    SLOT(graph_launch),
+    SLOT(graph_destroy),
     SLOT(event_elapsed),
 };
 

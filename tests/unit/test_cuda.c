@@ -50,12 +50,12 @@ test_groups(void **state)
                      FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_BATCH_2 |
                          FERRYI_GPU_PREFETCH | FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE |
                          FERRYI_GPU_STREAM_CONTEXT | FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION |
-                         FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT);
+                         FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_PREFETCH |
                          FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE | FERRYI_GPU_STREAM_CONTEXT |
                          FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION | FERRYI_GPU_STREAM_ID |
-                         FERRYI_GPU_GREEN_CONTEXT);
+                         FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_GPU_REQUIRED | FERRYI_GPU_PREFETCH);
 }
 
@@ -276,6 +276,13 @@ use_memory(ferryi_device *device, ferryi_device *peer, struct surroundings befor
     SLOT(advise, managed, KIBIBYTE, FERRY_ADVISE_READ_MOSTLY, device);
     SLOT(host_call, stream, do_nothing, NULL);
     SLOT(stream_synchronize, stream);
+    void *graph;
+    SLOT(capture_begin, stream);
+    SLOT(fill, target, 7, 4, 16, stream);
+    SLOT(capture_end, stream, &graph);
+    SLOT(graph_launch, graph, stream);
+    SLOT(stream_synchronize, stream);
+    SLOT(graph_destroy, graph);
     SLOT(stream_destroy, stream);
     SLOT(host_unregister, host);
     SLOT(memory_free, FERRY_MEMORY_DEVICE, target);

@@ -183,6 +183,10 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(code_function, NULL, "f", NULL);
     LACKS(code_parameters, NULL, 1, NULL, NULL);
     LACKS(launch, NULL, NULL);
+    LACKS(capture_begin, NULL);
+    LACKS(capture_end, NULL, NULL);
+    LACKS(graph_launch, NULL, NULL);
+    LACKS(graph_destroy, NULL);
     assert_int_equal(ops->synchronize(d), FERRY_ERROR_UNSUPPORTED);
 }
 

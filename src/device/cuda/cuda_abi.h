@@ -73,6 +73,12 @@
 #define FERRYI_CUDA_NAME_advise_2               cuMemAdvise_v2
 #define FERRYI_CUDA_NAME_stream_is_capturing    cuStreamIsCapturing
 #define FERRYI_CUDA_NAME_capture_mode           cuThreadExchangeStreamCaptureMode
+#define FERRYI_CUDA_NAME_capture_begin          cuStreamBeginCapture_v2
+#define FERRYI_CUDA_NAME_capture_end            cuStreamEndCapture
+#define FERRYI_CUDA_NAME_graph_instantiate      cuGraphInstantiateWithFlags
+#define FERRYI_CUDA_NAME_graph_destroy          cuGraphDestroy
+#define FERRYI_CUDA_NAME_graph_launch           cuGraphLaunch
+#define FERRYI_CUDA_NAME_graph_exec_destroy     cuGraphExecDestroy
 #define FERRYI_CUDA_NAME_stream_context         cuStreamGetCtx
 #define FERRYI_CUDA_NAME_context_id             cuCtxGetId
 #define FERRYI_CUDA_NAME_stream_green_context   cuStreamGetCtx_v2

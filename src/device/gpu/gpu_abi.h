@@ -25,6 +25,8 @@ typedef struct ferryi_gpu_event *ferryi_gpu_event;
 typedef struct ferryi_gpu_module *ferryi_gpu_module;
 typedef struct ferryi_gpu_function *ferryi_gpu_function;
 typedef struct ferryi_gpu_array *ferryi_gpu_array;
+typedef struct ferryi_gpu_graph *ferryi_gpu_graph;
+typedef struct ferryi_gpu_graph_exec *ferryi_gpu_graph_exec;
 typedef void (*ferryi_gpu_host_function)(void *user);
 /* The types below replace enumeration types of the vendors. All of them are unsigned int. */
 typedef unsigned int ferryi_gpu_device_attribute;
@@ -246,6 +248,7 @@ enum ferryi_gpu_group {
     FERRYI_GPU_STREAM_ID = 1 << 9, /* function that returns the id of a stream */
     /* function that returns the green context of a stream and its primary context */
     FERRYI_GPU_GREEN_CONTEXT = 1 << 10,
+    FERRYI_GPU_GRAPH = 1 << 11, /* functions that capture a stream into a graph, and launch it */
 };
 
 /* Expands X(Y, group, member, parameters) once for each driver function. `group` is the end of the
@@ -353,6 +356,13 @@ enum ferryi_gpu_group {
     X(Y, CAPTURE, stream_is_capturing,                                                          \
       (ferryi_gpu_stream stream, ferryi_gpu_capture_status *out_status))                        \
     X(Y, CAPTURE, capture_mode, (ferryi_gpu_capture_mode *mode))                                \
+    X(Y, GRAPH, capture_begin, (ferryi_gpu_stream stream, ferryi_gpu_capture_mode mode))        \
+    X(Y, GRAPH, capture_end, (ferryi_gpu_stream stream, ferryi_gpu_graph *out_graph))           \
+    X(Y, GRAPH, graph_instantiate,                                                              \
+      (ferryi_gpu_graph_exec *out_exec, ferryi_gpu_graph graph, unsigned long long flags))      \
+    X(Y, GRAPH, graph_destroy, (ferryi_gpu_graph graph))                                        \
+    X(Y, GRAPH, graph_launch, (ferryi_gpu_graph_exec exec, ferryi_gpu_stream stream))           \
+    X(Y, GRAPH, graph_exec_destroy, (ferryi_gpu_graph_exec exec))                               \
     X(Y, STREAM_CONTEXT, stream_context,                                                        \
       (ferryi_gpu_stream stream, ferryi_gpu_context *out_context))                              \
     X(Y, CONTEXT_ID, context_id, (ferryi_gpu_context context, unsigned long long *out_id))      \

@@ -60,6 +60,12 @@
     X(advise, hipMemAdvise)                               \
     X(stream_is_capturing, hipStreamIsCapturing)          \
     X(capture_mode, hipThreadExchangeStreamCaptureMode)   \
+    X(capture_begin, hipStreamBeginCapture)               \
+    X(capture_end, hipStreamEndCapture)                   \
+    X(graph_instantiate, hipGraphInstantiateWithFlags)    \
+    X(graph_destroy, hipGraphDestroy)                     \
+    X(graph_launch, hipGraphLaunch)                       \
+    X(graph_exec_destroy, hipGraphExecDestroy)            \
     X(pointer_attribute, hipPointerGetAttribute)
 
 /* The same for each function that has these parameters, but that not every library exports. */
