@@ -172,6 +172,14 @@ ferryi_max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Returns a negative number, 0, or a positive number if `a` is lower than, equal to, or higher than
+ * `b`, as a comparison for qsort() does. */
+static inline int
+ferryi_compare(uintptr_t a, uintptr_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /* -- lists (inline) ---------------------------------------------------------------------------- */
 
 /*

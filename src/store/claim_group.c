@@ -15,9 +15,8 @@ int
 ferryi_access_compare(const void *a, const void *b)
 {
     const struct ferryi_access *x = a, *y = b;
-    if (x->store != y->store)
-        return (uintptr_t)x->store < (uintptr_t)y->store ? -1 : 1;
-    return x->begin < y->begin ? -1 : x->begin > y->begin;
+    const int order = ferryi_compare((uintptr_t)x->store, (uintptr_t)y->store);
+    return order ? order : ferryi_compare(x->begin, y->begin);
 }
 
 static uint8_t

@@ -38,14 +38,6 @@ queue_on_host(ferryi_timeline *timeline, void *memory, size_t bytes)
     return status;
 }
 
-static ferry_status
-queue_on_device(ferryi_timeline *timeline, void *memory, size_t bytes)
-{
-    size_t pattern_bytes = bytes % 4 == 0 ? 4 : 1;
-    return FERRYI_CALL(timeline->device, fill, memory, 0, pattern_bytes, bytes / pattern_bytes,
-                       timeline->native);
-}
-
 /* Makes the join timeline of a place wait for the use `*point`, and queues the zeroing on it. */
 static ferry_status
 queue(ferry_context *context, int place, bool by_host, void *memory, size_t bytes,
@@ -56,7 +48,7 @@ queue(ferry_context *context, int place, bool by_host, void *memory, size_t byte
         ferryi_timeline_of_joins(&context->order, context->devices[place], place, &join));
     FERRYI_OR_RETURN(ferryi_sync_point_wait(&context->order, join, *point));
     FERRYI_OR_RETURN(by_host ? queue_on_host(join, memory, bytes)
-                             : queue_on_device(join, memory, bytes));
+                             : FERRYI_CALL(join->device, fill, memory, 0, 1, bytes, join->native));
     *point = ferryi_timeline_sync_point(join);
     return FERRY_OK;
 }

@@ -277,8 +277,7 @@ count(ferryi_store *store, size_t bytes)
         to_pin.memory = copy->pointer;
         to_pin.bytes = ferryi_min_size((whole + page - 1) & ~(page - 1), copy->block->bytes);
     }
-    if (copy->transfers < FERRYI_NEVER_PINNED - 1)
-        copy->transfers++;
+    copy->transfers = (uint16_t)ferryi_min_size(copy->transfers + 1u, FERRYI_NEVER_PINNED - 1);
     return to_pin;
 }
 
