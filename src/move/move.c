@@ -240,7 +240,8 @@ count_alike(const struct ferryi_move *move, size_t first)
 {
     const struct ferryi_piece *parts = &move->parts[first];
     size_t count = 1;
-    while (first + count < move->count && ferryi_part_sort(&parts[count]) == ferryi_part_sort(parts) &&
+    while (first + count < move->count &&
+           ferryi_part_sort(&parts[count]) == ferryi_part_sort(parts) &&
            !(move->covers && ferryi_part_crosses(parts) &&
              (parts[0].bytes > MERGED_BYTES || parts[count].bytes > MERGED_BYTES)))
         count++;

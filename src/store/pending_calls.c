@@ -142,7 +142,7 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
 {
     for (; index < pending_calls->count && begin < end; index++) {
         struct ferryi_pending_call *entry = entry_at(pending_calls, index);
-        if (entry->place != place || entry->end <= begin || end <= entry->begin)
+        if (entry->place != place || !ferryi_overlap(entry->begin, entry->end, begin, end))
             continue;
         entry->poisoned = entry->poisoned || entry->reads;
         if (!entry->replaces)

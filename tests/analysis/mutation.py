@@ -5,11 +5,11 @@
 usage: mutation.py [WORK-FOLDER] [--count N] [--seed S] [--only PREFIX] [--again LOG] [--list] [--check]
 
 A copy of the project is changed, never the project itself; a seed always picks the same places of the same sources.
-Each change is built, and tests of the unit, device and buffer suites run until one fails: those of the changed noun
-first, then all others, the quickest first. A change gets 90 s of processor time; a test that takes far longer than on
-the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile, or is
-in lines that this build leaves out, is not counted, and what tests/analysis/equivalent.txt explains is not drawn; --check only
-looks whether all of that is there. The exit status is 0 at 95 % and above.
+Each change is built, and tests of the unit, device, buffer and misuse suites run until one fails: those of the changed
+noun first, then all others, the quickest first. A change gets 90 s of processor time; a test that takes far longer than
+on the unchanged project has noticed that it hangs. --again tries what survived in an earlier log. What does not compile,
+or is in lines that this build leaves out, is not counted, and what tests/analysis/equivalent.txt explains is not drawn;
+--check only looks whether all of that is there. The exit status is 0 at 95 % and above.
 """
 
 import argparse
@@ -28,13 +28,14 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GOAL = 0.95
-SUITES = ("ferry:unit", "ferry:device", "ferry:buffer")
+SUITES = ("ferry:unit", "ferry:device", "ferry:buffer", "ferry:misuse")
 OPTIONS = ["-Ddebug_checks=true", "-Dexamples=disabled", "-Dbench=disabled", "-Dcuda=disabled", "-Dcli=disabled"]
 BUDGET = 90.0  # seconds of processor time for one change, so other load of the machine does not matter
 SLOW = 30.0  # tests that take more seconds than this on the unchanged project are skipped
 # Maps a word in the name of a source file to the word that its tests have in their names instead.
 CALLED = {"access": "scopes", "after": "memory", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create", "place": "places", "plan": "batch", "resize": "map", "scope": "scopes",
-          "store": "map", "stream": "async", "worker": "async", "event": "async", "call": "launch", "cache": "pool"}
+          "store": "map", "stream": "async", "worker": "async", "event": "async", "call": "launch", "cache": "pool",
+          "bring": "traffic", "move": "traffic", "migrate": "evict", "checked": "misuse", "watch": "misuse", "holders": "messages"}
 
 MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*'
                     r'|\b(?:_Static_assert|static_assert|assert)\([^;]*;', re.S | re.M)
