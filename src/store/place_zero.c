@@ -58,13 +58,11 @@ static int
 device_for(const struct ferryi_pool_config *config)
 {
     const ferry_context *context = config->context;
-    if (config->kind == FERRY_MEMORY_DEVICE)
-        return context->coherent >> config->place & 1 ? 0 : config->place;
-    for (int place = 1; config->kind == FERRY_MEMORY_MANAGED && place <= context->place_count;
-         place++)
-        if (context->devices[place]->capabilities & FERRY_CAN_MANAGE)
-            return place;
-    return 0;
+    if (config->kind == FERRY_MEMORY_MANAGED)
+        return ferryi_shell_place_with(context, FERRY_CAN_MANAGE);
+    const bool is_of_device =
+        config->kind == FERRY_MEMORY_DEVICE && !(context->coherent >> config->place & 1);
+    return is_of_device ? config->place : 0;
 }
 
 static ferry_status

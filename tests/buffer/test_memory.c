@@ -337,6 +337,45 @@ test_an_idle_buffer_is_small(void **state)
 #endif
 }
 
+static void
+use_every_way(fixture *f, ferry_buffer *buffer)
+{
+    void *memory;
+    touch(f, buffer, 1, FERRY_UPDATE, 0, FERRY_REST);
+    OK(ferry_buffer_prefetch(buffer, 0, FERRY_REST, 0, NULL));
+    touch(f, buffer, 1, FERRY_UPDATE, 0, FERRY_REST);
+    touch(f, buffer, 0, FERRY_UPDATE, 0, FERRY_REST);
+    OK(ferry_buffer_hold(buffer, 0, &memory));
+    OK(ferry_buffer_release(buffer, 0));
+}
+
+/* A buffer that has all its replicas needs no more memory when it is used. In particular, nothing
+ * is remembered of what only a checked run reports. */
+static void
+test_a_used_buffer_does_not_grow(void **state)
+{
+    enum { BUFFERS = 500 };
+    fixture *f = *state;
+    ferry_buffer *buffers[BUFFERS];
+    if (!HEAP_IS_COUNTED || f->context->debug)
+        skip();
+    for (size_t i = 0; i < BUFFERS; i++) {
+        buffers[i] = make_ints(f, COUNT);
+        for (int place = f->places; place >= 0; place--)
+            touch(f, buffers[i], place, FERRY_OVERWRITE, 0, FERRY_REST);
+    }
+    for (size_t i = 0; i < 5; i++) /* makes what the context needs for its first transfers */
+        use_every_way(f, buffers[i]);
+    const size_t before = heap_bytes();
+    for (size_t i = 0; i < BUFFERS; i++)
+        use_every_way(f, buffers[i]);
+    const size_t after = heap_bytes();
+    if (after > before + BUFFERS * 64)
+        fail_msg("a buffer grew by %zu bytes", (after - before) / BUFFERS);
+    for (size_t i = 0; i < BUFFERS; i++)
+        ferry_buffer_destroy(&buffers[i]);
+}
+
 /* A new buffer may reuse the memory of a destroyed buffer. It must have none of the old buffer's
  * properties or bytes. */
 static void
@@ -535,6 +574,7 @@ main(void)
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),
         TEST(test_an_idle_buffer_is_small),
+        TEST(test_a_used_buffer_does_not_grow),
         TEST(test_memory_of_a_buffer_is_used_again),
         TEST(test_streams_that_outlive_their_context),
         TEST(test_waits_never_trim),
