@@ -314,7 +314,9 @@ FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_failing(struct ferryi_pending_calls *pending_calls)
 {
-    for (size_t i = 0; pending_calls->failing > 0 && i < pending_calls->count; i++)
+    if (!pending_calls->failing)
+        return;
+    for (size_t i = 0; i < pending_calls->count; i++)
         if (entry_at(pending_calls, i)->failed && entry_at(pending_calls, i)->pending)
             spread_from(pending_calls, i, false);
 }

@@ -35,7 +35,7 @@ SLOW = 30.0  # tests that take more seconds than this on the unchanged project a
 # Maps a word in the name of a source file to the word that its tests have in their names instead.
 CALLED = {"access": "scopes", "after": "memory", "buffer": "create", "claim": "hazards", "copy": "copies", "element": "create", "place": "places", "plan": "batch", "resize": "map", "scope": "scopes",
           "store": "map", "stream": "async", "worker": "async", "event": "async", "call": "launch", "cache": "pool",
-          "bring": "traffic", "move": "traffic", "migrate": "evict", "checked": "misuse", "watch": "misuse", "holders": "messages"}
+          "bring": "traffic", "move": "traffic", "migrate": "evict", "checked": "misuse", "watch": "trace", "watch_pages": "guard", "watch_waste": "waste", "holders": "messages"}
 
 MASKED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*'
                     r'|\b(?:_Static_assert|static_assert|assert)\([^;]*;', re.S | re.M)

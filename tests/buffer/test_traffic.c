@@ -4,11 +4,9 @@
 #include <ferry/int_convert.h>
 
 #include <pthread.h>
-#include <stdio.h>
 
 #include "tests/buffer/files.h"
 #include "tests/support/copies.h"
-#include "tests/support/folder.h"
 
 enum { COUNT = 6000, BYTES = COUNT * 4 };
 
@@ -435,49 +433,6 @@ test_long_stretches_are_brought_alone(void **state)
     }
 }
 
-/* Checks that a trace has a transfer that begins at byte `offset` of its buffer. `after` is what
- * follows this number in the trace. */
-static void
-expect_offset(const char *trace, size_t offset, const char *after)
-{
-    char wanted[64];
-    snprintf(wanted, sizeof(wanted), "\"offset\":%zu%s", offset, after);
-    if (!strstr(trace, wanted))
-        fail_msg("no %s in the trace: %s", wanted, trace);
-}
-
-/* The trace names the first byte of each transfer of one buffer, and of each piece of a transfer.
- */
-static void
-test_the_trace_has_offsets(void **state)
-{
-    static int32_t values[COUNT];
-    fixture f;
-    (void)state;
-    fixture_open(&f, &(ferry_context_options){.trace_file = path_of("trace")});
-    ferry_buffer *b = make_counting(&f, COUNT, 0);
-    touch(&f, b, 1, FERRY_READ, 111, 50);
-    OK(ferry_buffer_copy_from(b, INT, 222, 10, values, NULL));
-    OK(ferry_buffer_copy_to(b, INT, 333, 10, values, NULL));
-    touch(&f, b, 1, FERRY_UPDATE, 444, 10);
-    touch(&f, b, 0, FERRY_READ, 444, 10);
-    touch(&f, b, 1, FERRY_READ, 0, FERRY_REST);
-    copy_list *list = NULL;
-    OK(copy_list_create(&list));
-    OK(copy_list_to(list, b, INT, 555, values, 10));
-    OK(copy_list_to(list, b, INT, 666, values + 10, 10));
-    OK(copy_list_submit(list, NULL));
-    copy_list_destroy(&list);
-    ferry_buffer_destroy(&b);
-    const bool coherent = f.coherent;
-    size_t bytes;
-    fixture_close(&f);
-    char *trace = folder_read_file(path_of("trace"), &bytes);
-    for (size_t i = 1; i < 7 && !coherent; i++)
-        expect_offset(trace, i * 444, i < 5 ? "}" : ",\"bytes\":40,\"from\"");
-    free(trace);
-}
-
 int
 main(void)
 {
@@ -488,7 +443,6 @@ main(void)
         TEST(test_lists_count_for_each_buffer),
         TEST(test_a_target_at_the_host_alone_counts),
         TEST(test_long_stretches_are_brought_alone),
-        cmocka_unit_test(test_the_trace_has_offsets),
         TEST(test_the_sum_is_that_of_the_context),
         TEST(test_a_reset_begins_again),
         cmocka_unit_test(test_between_devices),
