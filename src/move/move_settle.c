@@ -51,8 +51,9 @@ note_source(const struct ferryi_group *group, ferryi_store *store, bool is_targe
 static size_t
 count_of_store(const struct ferryi_group *group, size_t first)
 {
+    const size_t most = ferryi_min_size(group->count - first, COMMITTED_TOGETHER);
     size_t count = 1;
-    while (first + count < group->count && count < COMMITTED_TOGETHER &&
+    while (count < most &&
            group->parts[first + count].target_owner == group->parts[first].target_owner)
         count++;
     return count;

@@ -70,11 +70,10 @@ zero_on_host(ferry_context *context, void *memory, size_t bytes, ferryi_sync_poi
 {
     ferryi_order *order = &context->order;
     const ferryi_timeline *user = order->timelines[ferryi_sync_point_number(*point)];
-    bool done = ferryi_sync_point_is_done(order, *point) || ferryi_sync_point_query(order, *point);
-    if (!done && user && queue(context, user->place, true, memory, bytes, point) == FERRY_OK)
+    if (!ferryi_sync_point_query(order, *point) &&
+        queue(context, user->place, true, memory, bytes, point) == FERRY_OK)
         return FERRY_OK;
-    if (!done)
-        FERRYI_OR_RETURN(ferryi_sync_point_wait(order, NULL, *point));
+    FERRYI_OR_RETURN(ferryi_sync_point_wait(order, NULL, *point));
     memset(memory, 0, bytes);
     *point = 0;
     return FERRY_OK;

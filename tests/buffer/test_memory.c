@@ -107,6 +107,44 @@ test_the_path_follows_the_memory(void **state)
     ferry_buffer_destroy(&pageable);
 }
 
+/* Returns how many driver calls a device scope makes that uploads `count` numbers from the begin
+ * and from the middle of a buffer, or only from its begin. */
+static uint64_t
+calls_of_uploads(fixture *f, ferry_memory_kind kind, size_t count, bool of_middle)
+{
+    enum { WHOLE = 65536 };
+    ferry_buffer *b;
+    uint64_t calls = 0;
+    OK(ferry_buffer_create(f->context, INT, WHOLE, &(ferry_buffer_options){.memory = kind}, &b));
+    for (int round = 0; round < 3; round++) { /* the first one allocates */
+        touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+        touch(f, b, 0, FERRY_UPDATE, 0, count);
+        if (of_middle)
+            touch(f, b, 0, FERRY_UPDATE, WHOLE / 2, count);
+        const uint64_t before = moved(f).device_calls;
+        touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+        calls = moved(f).device_calls - before;
+    }
+    ferry_buffer_destroy(&b);
+    return calls;
+}
+
+/* One short upload from pinned memory is queued on the stream that uses the bytes. Any other upload
+ * is queued on a stream of the library, and the stream that uses the bytes waits for it. */
+static void
+test_short_uploads_need_no_event(void **state)
+{
+    fixture *f = *state;
+    enum { SHORT = 16384 }; /* 64 KiB */
+    if (f->coherent)
+        return;
+    const uint64_t least = calls_of_uploads(f, FERRY_MEMORY_PINNED, 1, false);
+    assert_int_equal(calls_of_uploads(f, FERRY_MEMORY_PINNED, SHORT, false), least);
+    assert_true(calls_of_uploads(f, FERRY_MEMORY_PINNED, SHORT + 1, false) > least);
+    assert_true(calls_of_uploads(f, FERRY_MEMORY_PINNED, 1, true) > least);
+    assert_true(calls_of_uploads(f, FERRY_MEMORY_DEFAULT, SHORT, false) > least);
+}
+
 /* A host write waits for transfers that still read the host replica. So a pinned source is not
  * overwritten during its upload. */
 static void
@@ -563,6 +601,7 @@ main(void)
         TEST(test_pinned_is_said_honestly),
         TEST(test_pinned_buffers_behave_as_others_do),
         TEST(test_the_path_follows_the_memory),
+        TEST(test_short_uploads_need_no_event),
         TEST(test_a_pinned_source_is_not_overwritten_under_its_upload),
         TEST(test_managed_buffers_have_one_copy),
         TEST(test_managed_buffers_behave_as_others_do),

@@ -420,8 +420,8 @@ static void
 test_long_stretches_are_brought_alone(void **state)
 {
     fixture *f = *state;
-    enum { LONG = 70000, MANY = 3 * LONG }; /* LONG numbers are more than 256 KiB */
-    const size_t first[] = {100, LONG, 100}, second[] = {100, 100, LONG};
+    enum { SHORT = 65536, LONG = SHORT + 1, MANY = 3 * LONG }; /* SHORT numbers are 256 KiB */
+    const size_t first[] = {SHORT, LONG, 100}, second[] = {SHORT, 100, LONG};
     for (int i = 0; i < 3; i++) {
         ferry_buffer *b = make_counting(f, MANY, 0);
         touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
