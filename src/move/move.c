@@ -207,7 +207,7 @@ run_group(struct ferryi_group *group)
         status = transfer(group, job);
     const size_t done = job->done - before;
     if (move->context->trace && job != &quiet && !names_itself(group))
-        ferryi_watch_pieces(move->context, group->parts, group->count,
+        ferryi_watch_pieces(move->context, group->parts,
                             ferryi_part_counted(move, first, done, false), move->reason);
     ferryi_group_settle(group, done);
     if (move->covers && status != FERRY_OK)
@@ -228,8 +228,8 @@ run_group(struct ferryi_group *group)
 static void
 commit_nothing(const struct ferryi_group *group)
 {
-    for (size_t i = 0; i < group->count; i++)
-        release_reservation(group->move, &group->parts[i]);
+    FERRYI_EACH_PART (group, part)
+        release_reservation(group->move, part);
 }
 
 /* Returns how many parts from `first` on, which are alike, are moved in one transfer. An access

@@ -102,6 +102,11 @@ struct ferryi_group {
     ferryi_places lost;
 };
 
+/* Visits the parts of a transfer. */
+#define FERRYI_EACH_PART(group, part)                                                              \
+    for (const struct ferryi_piece *part = (group)->parts; part < (group)->parts + (group)->count; \
+         part++)
+
 /* Calls `visit` for each source and target buffer of a transfer. A buffer may be visited more than
  * once. */
 ferry_status ferryi_group_each_store(const struct ferryi_group *group,

@@ -161,15 +161,13 @@ ferryi_group_each_store(const struct ferryi_group *group,
                                               bool is_target))
 {
     const void *source = NULL, *target = NULL;
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; i < group->count && status == FERRY_OK; i++) {
-        const struct ferryi_piece *part = &group->parts[i];
+    FERRYI_EACH_PART (group, part) {
         if (part->source_owner && part->source_owner != source)
-            status = visit(group, ferryi_part_store(part->source_owner), false);
-        if (status == FERRY_OK && part->target_owner && part->target_owner != target)
-            status = visit(group, ferryi_part_store(part->target_owner), true);
+            FERRYI_OR_RETURN(visit(group, ferryi_part_store(part->source_owner), false));
+        if (part->target_owner && part->target_owner != target)
+            FERRYI_OR_RETURN(visit(group, ferryi_part_store(part->target_owner), true));
         source = part->source_owner;
         target = part->target_owner;
     }
-    return status;
+    return FERRY_OK;
 }
