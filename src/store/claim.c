@@ -130,7 +130,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     /* Reads of current bytes never conflict with each other, however many of them are open. */
     if (is_hit && access->access == FERRY_READ && store->write_claims == 0)
         return FERRYI_CONFLICT_NONE;
-    for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
+    for (uint32_t slot = 0; left > 0; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;

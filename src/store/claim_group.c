@@ -120,7 +120,7 @@ may_proceed(struct ferryi_access *list, size_t count)
 {
     ferryi_store *store = list->store;
     uint32_t left = store->claim_count;
-    for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
+    for (uint32_t slot = 0; left > 0; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;

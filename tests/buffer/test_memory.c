@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests kinds of memory of a buffer: pinned, pageable and managed. */
+#include "src/buffer/buffer.h"
 #include "src/pool/pool.h"
+#include "src/store/claim.h"
 #include "tests/buffer/support.h"
 
 #include "tests/support/heap.h"
@@ -375,6 +377,26 @@ test_an_idle_buffer_is_small(void **state)
 #endif
 }
 
+/* The table of the range locks of a buffer has room for 4 at first. Locking 4 ranges at once does
+ * not enlarge it, and locking one more does. */
+static void
+test_a_table_of_locks_is_enlarged_when_full(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_ints(f, COUNT);
+    for (uint32_t count = 4; count <= 5; count++) {
+        struct ferryi_access locks[5];
+        for (size_t i = 0; i < count; i++)
+            locks[i] = ferryi_access_of(b->store, (struct ferryi_range){8 * i, 8 * i + 4},
+                                        FERRY_READ, FERRYI_PLACE_NONE, "test");
+        OK(ferryi_access_claim(locks, count));
+        assert_int_equal(b->store->claim_capacity, count == 4 ? 4 : 8);
+        for (size_t i = 0; i < count; i++)
+            ferryi_claim_drop(&locks[i]);
+    }
+    ferry_buffer_destroy(&b);
+}
+
 static void
 use_every_way(fixture *f, ferry_buffer *buffer)
 {
@@ -613,6 +635,7 @@ main(void)
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),
         TEST(test_an_idle_buffer_is_small),
+        TEST(test_a_table_of_locks_is_enlarged_when_full),
         TEST(test_a_used_buffer_does_not_grow),
         TEST(test_memory_of_a_buffer_is_used_again),
         TEST(test_streams_that_outlive_their_context),

@@ -138,6 +138,22 @@ test_a_target_at_the_host_alone_counts(void **state)
     DESTROY_BUFFERS(&mixed, &target);
 }
 
+/* A conversion for the caller reads at the host what is current there, and downloads only the rest.
+ */
+static void
+test_a_conversion_downloads_only_the_rest(void **state)
+{
+    fixture *f = *state;
+    static double doubles[COUNT];
+    ferry_buffer *b = make_counting(f, COUNT, 5);
+    touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+    touch(f, b, 1, FERRY_UPDATE, COUNT / 2, FERRY_REST);
+    OK(ferry_int_copy_to_double((ferry_int_buffer){b}, 0, COUNT, doubles, FERRY_CONVERT_SATURATE,
+                                NULL));
+    assert_int_equal(info_of(b).to_host.bytes, f->coherent ? 0 : BYTES / 2);
+    ferry_buffer_destroy(&b);
+}
+
 struct sums {
     uint64_t up, down, between, up_copies, down_copies, between_copies;
 };
@@ -442,6 +458,7 @@ main(void)
         TEST(test_a_view_reports_its_base),
         TEST(test_lists_count_for_each_buffer),
         TEST(test_a_target_at_the_host_alone_counts),
+        TEST(test_a_conversion_downloads_only_the_rest),
         TEST(test_long_stretches_are_brought_alone),
         TEST(test_the_sum_is_that_of_the_context),
         TEST(test_a_reset_begins_again),
