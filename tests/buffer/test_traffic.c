@@ -154,6 +154,32 @@ test_a_conversion_downloads_only_the_rest(void **state)
     ferry_buffer_destroy(&b);
 }
 
+/* A read on the stream of open writes relies on them, and uploads only the bytes beside them. */
+static void
+test_a_read_beside_open_writes_brings_the_rest(void **state)
+{
+    fixture *f = *state;
+    enum { MOST = 40, STRIPE = COUNT / (2 * MOST) };
+    static const size_t writes[] = {1, 2, 3, 7, MOST};
+    ferry_scope scopes[MOST], read;
+    /* Each write is at the begin or at the end of an equal part of the buffer. */
+    for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
+        for (size_t at_end = 0; at_end < 2; at_end++) {
+            ferry_buffer *b = make_counting(f, COUNT, 5);
+            const size_t part = COUNT / writes[i];
+            for (size_t w = 0; w < writes[i]; w++)
+                (void)open_at(f, b, 1, FERRY_OVERWRITE, w * part + at_end * (part - STRIPE), STRIPE,
+                              &scopes[w]);
+            (void)open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &read);
+            assert_int_equal(info_of(b).to_device.bytes,
+                             f->coherent ? 0 : (COUNT - writes[i] * STRIPE) * 4);
+            OK(ferry_scope_close(&read));
+            for (size_t w = 0; w < writes[i]; w++)
+                OK(ferry_scope_close(&scopes[w]));
+            ferry_buffer_destroy(&b);
+        }
+}
+
 struct sums {
     uint64_t up, down, between, up_copies, down_copies, between_copies;
 };
@@ -459,6 +485,7 @@ main(void)
         TEST(test_lists_count_for_each_buffer),
         TEST(test_a_target_at_the_host_alone_counts),
         TEST(test_a_conversion_downloads_only_the_rest),
+        TEST(test_a_read_beside_open_writes_brings_the_rest),
         TEST(test_long_stretches_are_brought_alone),
         TEST(test_the_sum_is_that_of_the_context),
         TEST(test_a_reset_begins_again),
