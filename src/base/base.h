@@ -172,6 +172,21 @@ ferryi_max_size(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+/* Returns whether two ranges of bytes, neither of which is empty, have a byte in common. */
+static inline bool
+ferryi_overlap(size_t begin, size_t end, size_t other_begin, size_t other_end)
+{
+    return begin < other_end && other_begin < end;
+}
+
+/* Returns a negative number, 0, or a positive number if `a` is lower than, equal to, or higher than
+ * `b`, as a comparison for qsort() does. */
+static inline int
+ferryi_compare(uintptr_t a, uintptr_t b)
+{
+    return (a > b) - (a < b);
+}
+
 /* -- lists (inline) ---------------------------------------------------------------------------- */
 
 /*

@@ -286,10 +286,12 @@ static bool
 has_other_access(const ferryi_store *store, const ferryi_timeline *timeline)
 {
     unsigned found = 0;
-    for (uint32_t slot = 0; slot < store->claim_high && found < 2; slot++)
-        found += store->claims[slot].state != FERRYI_CLAIM_FREE &&
-                 store->claims[slot].timeline == timeline;
-    return found > 1;
+    FERRYI_EACH_CLAIM (store, claim) {
+        found += claim->timeline == timeline;
+        if (found == 2)
+            return true;
+    }
+    return false;
 }
 
 /* Does what ferryi_access_note_use() does. If an event must be recorded at once (`eager` of struct

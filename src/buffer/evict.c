@@ -157,7 +157,7 @@ is_only_there(const ferryi_store *store, ferryi_places mask)
 static bool
 ends_soon(const struct ferryi_claim *claim, const struct waiter *own)
 {
-    if (claim->state == FERRYI_CLAIM_FREE || claim->state == FERRYI_CLAIM_HELD)
+    if (claim->state == FERRYI_CLAIM_HELD)
         return false;
     return claim->thread == FERRYI_THREAD_QUEUED
                ? !ferryi_callback_thread.context
@@ -170,8 +170,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static bool
 is_briefly_busy(const ferryi_store *store, const struct waiter *own)
 {
-    for (uint32_t slot = 0; slot < store->claim_high; slot++)
-        if (ends_soon(&store->claims[slot], own))
+    FERRYI_EACH_CLAIM (store, claim)
+        if (ends_soon(claim, own))
             return true;
     return false;
 }

@@ -172,9 +172,8 @@ append_buffer(const ferry_context *context, const ferry_buffer_info *info, struc
 static int
 by_allocated_bytes(const void *a, const void *b)
 {
-    size_t x = ((const ferry_buffer_info *)a)->allocated_bytes,
-           y = ((const ferry_buffer_info *)b)->allocated_bytes;
-    return x == y ? 0 : x < y ? 1 : -1;
+    const ferry_buffer_info *x = a, *y = b;
+    return ferryi_compare(y->allocated_bytes, x->allocated_bytes);
 }
 
 size_t

@@ -326,7 +326,7 @@ plan_between(struct ferryi_copy_call *call, ferryi_store *target, struct ferryi_
 {
     if (call->place < 0)
         call->place = ferryi_copy_meeting_place(target, to, source, from);
-    if (target == source && to.begin < from.end && from.begin < to.end) {
+    if (target == source && ferryi_overlap(to.begin, to.end, from.begin, from.end)) {
         add_overlapping(call, target, to, from);
         return;
     }

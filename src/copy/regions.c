@@ -28,7 +28,7 @@ ferryi_region_overlaps(const struct ferryi_region *region)
     for (size_t i = 0, j = 0; i < rows && j < rows;) {
         struct ferryi_range x = ferryi_region_row(region, target, i),
                             y = ferryi_region_row(region, source, j);
-        if (x.begin < y.end && y.begin < x.end)
+        if (ferryi_overlap(x.begin, x.end, y.begin, y.end))
             return true;
         if (x.begin < y.begin)
             i++;

@@ -66,8 +66,10 @@ ferryi_bring_plan(struct ferryi_bringing *bringing, size_t at, struct ferryi_map
         &store->map, access->place, bringing->part.begin, bringing->part.end, bringing->same,
         bringing->reachable, copies, bringing->room, &bringing->next, &bringing->lost);
     bringing->source = bringing->count > 0 ? copies->source : FERRYI_ZERO;
-    if (bringing->source != FERRYI_ZERO)
+    if (bringing->source != FERRYI_ZERO) {
+        bringing->source = ferryi_store_home(store, bringing->source);
         bringing->source_uses = ferryi_store_uses(store, bringing->source);
+    }
     return true;
 }
 
@@ -136,9 +138,7 @@ move_copies(struct ferryi_bringing *bringing, struct ferryi_move *move,
     move->seen = true;
     move->target_uses = bringing->target_uses;
     move->source_uses = bringing->source_uses;
-    move->seen_source = bringing->source == FERRYI_ZERO
-                            ? FERRYI_ZERO
-                            : ferryi_store_home(bringing->access->store, bringing->source);
+    move->seen_source = bringing->source;
     for (size_t i = 0; i < count && status == FERRY_OK; i++)
         status = add_copy(move, bringing->access, &copies[i]);
     bringing->reserved = false;

@@ -2,7 +2,6 @@
 #include "src/move/move_inside.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "src/store/pending_calls.h"
@@ -29,39 +28,7 @@ release_reservation(const struct ferryi_move *move, const struct ferryi_piece *p
     ferryi_store_unlock(store);
 }
 
-/* -- parts that are alike ---------------------------------------------------------------------- */
-
-static uint32_t
-sort_of(const struct ferryi_piece *part)
-{
-    return (uint32_t)part->between << 18 | (uint32_t)part->zeros << 17 |
-           (uint32_t)part->target_place << 9 | (uint32_t)part->source_place << 1 | part->pinned;
-}
-
-static int
-by_sort_and_target(const void *a, const void *b)
-{
-    const struct ferryi_piece *x = a, *y = b;
-    uint32_t sort_x = sort_of(x), sort_y = sort_of(y);
-    if (sort_x != sort_y)
-        return sort_x < sort_y ? -1 : 1;
-    if (x->target_owner != y->target_owner)
-        return (uintptr_t)x->target_owner < (uintptr_t)y->target_owner ? -1 : 1;
-    return (uintptr_t)x->target < (uintptr_t)y->target ? -1 : x->target != y->target;
-}
-
-/* Sorts the parts, so that parts with the same places and properties are adjacent. The order in
- * which they were added is lost. */
-static void
-sort_parts(struct ferryi_move *move)
-{
-    size_t sorted = 1;
-    while (sorted < move->count &&
-           by_sort_and_target(&move->parts[sorted - 1], &move->parts[sorted]) <= 0)
-        sorted++;
-    if (sorted < move->count)
-        qsort(move->parts, move->count, sizeof(*move->parts), by_sort_and_target);
-}
+/* -- order after earlier uses ------------------------------------------------------------------ */
 
 /* Returns the uses of a buffer that the caller of the move has read, or NULL. They hold until the
  * first transfer has changed them. */
@@ -240,7 +207,7 @@ run_group(struct ferryi_group *group)
         status = transfer(group, job);
     const size_t done = job->done - before;
     if (move->context->trace && job != &quiet && !names_itself(group))
-        ferryi_watch_pieces(move->context, group->parts, group->count,
+        ferryi_watch_pieces(move->context, group->parts,
                             ferryi_part_counted(move, first, done, false), move->reason);
     ferryi_group_settle(group, done);
     if (move->covers && status != FERRY_OK)
@@ -261,8 +228,8 @@ run_group(struct ferryi_group *group)
 static void
 commit_nothing(const struct ferryi_group *group)
 {
-    for (size_t i = 0; i < group->count; i++)
-        release_reservation(group->move, &group->parts[i]);
+    FERRYI_EACH_PART (group, part)
+        release_reservation(group->move, part);
 }
 
 /* Returns how many parts from `first` on, which are alike, are moved in one transfer. An access
@@ -273,7 +240,8 @@ count_alike(const struct ferryi_move *move, size_t first)
 {
     const struct ferryi_piece *parts = &move->parts[first];
     size_t count = 1;
-    while (first + count < move->count && sort_of(&parts[count]) == sort_of(parts) &&
+    while (first + count < move->count &&
+           ferryi_part_sort(&parts[count]) == ferryi_part_sort(parts) &&
            !(move->covers && ferryi_part_crosses(parts) &&
              (parts[0].bytes > MERGED_BYTES || parts[count].bytes > MERGED_BYTES)))
         count++;
@@ -298,7 +266,7 @@ ferry_status
 ferryi_move_run(struct ferryi_move *move, ferry_status status)
 {
     if (status == FERRY_OK)
-        sort_parts(move);
+        ferryi_move_sort(move);
     for (size_t i = 0; i < move->count;) {
         struct ferryi_group group = {
             .move = move, .parts = &move->parts[i], .count = count_alike(move, i)};

@@ -67,6 +67,7 @@ struct ferryi_move {
     struct ferryi_arena *arena, own;
     struct ferryi_piece *parts;
     size_t count, room;
+    bool sorted; /* whether the parts were added in the order in which they are moved */
     struct ferryi_moved_store *stores; /* sorted by address */
     size_t store_count, store_room;
     struct ferryi_piece few_parts[FERRYI_MOVE_FEW];

@@ -3,8 +3,8 @@
 #define FERRYI_MOVE_INSIDE_H
 
 /*
- * What the files of a move share. move.c lists parts and transfers them, move_split.c makes parts
- * of ranges of buffers, and move_settle.c records what a transfer did.
+ * What the files of a move share. move_split.c makes parts of ranges of buffers, move_list.c lists
+ * them, move.c transfers them, and move_settle.c records what a transfer did.
  */
 
 #include "src/move/move.h"
@@ -59,6 +59,15 @@ ferryi_part_buffer(const struct ferryi_move *move, const struct ferryi_piece *pa
     return ferryi_part_store(store ? ferryi_store_shown(store) : NULL);
 }
 
+/* Returns a number that is the same for parts with the same places and properties, which are moved
+ * in one transfer. */
+static inline uint32_t
+ferryi_part_sort(const struct ferryi_piece *part)
+{
+    return (uint32_t)part->between << 18 | (uint32_t)part->zeros << 17 |
+           (uint32_t)part->target_place << 9 | (uint32_t)part->source_place << 1 | part->pinned;
+}
+
 /* Returns the offset of a part's target in its buffer. */
 size_t ferryi_part_offset(const struct ferryi_piece *part);
 /* Marks the first `bytes` bytes of a part as current in the valid map of its target. */
@@ -68,6 +77,9 @@ void ferryi_part_commit(const struct ferryi_move *move, const struct ferryi_piec
 /* Marks the bytes of a part as current at its target, without a transfer. */
 ferry_status ferryi_part_mark(struct ferryi_move *move, const struct ferryi_piece *part);
 
+/* Sorts the parts of a move, so that parts of the same sort are adjacent. The order in which they
+ * were added is lost. */
+void ferryi_move_sort(struct ferryi_move *move);
 /* Returns the index in the list of a move of the first buffer whose address is not lower. */
 size_t ferryi_move_find_store(const struct ferryi_move *move, const ferryi_store *store);
 
@@ -89,6 +101,11 @@ struct ferryi_group {
     /* After a failure, those of the transfer's two places whose device was lost. */
     ferryi_places lost;
 };
+
+/* Visits the parts of a transfer. */
+#define FERRYI_EACH_PART(group, part)                                                              \
+    for (const struct ferryi_piece *part = (group)->parts; part < (group)->parts + (group)->count; \
+         part++)
 
 /* Calls `visit` for each source and target buffer of a transfer. A buffer may be visited more than
  * once. */

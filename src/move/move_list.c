@@ -2,6 +2,7 @@
 #include "src/move/move_inside.h"
 
 #include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The parts of a move, and its buffers. */
@@ -29,6 +30,7 @@ ferryi_move_begin(struct ferryi_move *move, ferry_context *context, const char *
     move->parts = move->few_parts;
     move->stores = move->few_stores;
     move->count = move->store_count = 0;
+    move->sorted = true;
     move->room = FERRYI_MOVE_FEW;
     move->store_room = sizeof(move->few_stores) / sizeof(move->few_stores[0]);
 }
@@ -118,6 +120,16 @@ continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
            (last->zeros || (uintptr_t)last->source + last->bytes == (uintptr_t)next->source);
 }
 
+/* The replica of a buffer is one block of memory, so parts of the same sort that write the same
+ * buffer are adjacent, too. */
+static int
+by_sort_and_target(const void *a, const void *b)
+{
+    const struct ferryi_piece *x = a, *y = b;
+    const int order = ferryi_compare(ferryi_part_sort(x), ferryi_part_sort(y));
+    return order ? order : ferryi_compare((uintptr_t)x->target, (uintptr_t)y->target);
+}
+
 ferry_status
 ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
 {
@@ -131,8 +143,16 @@ ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
     FERRYI_OR_RETURN(add_stores(move, last, part));
     if (part->target_owner && !move->covers)
         FERRYI_OR_RETURN(ferryi_store_reserve_changes(ferryi_part_store(part->target_owner), 1));
+    move->sorted = !last || (move->sorted && by_sort_and_target(last, part) <= 0);
     move->parts[move->count++] = *part;
     return FERRY_OK;
+}
+
+void
+ferryi_move_sort(struct ferryi_move *move)
+{
+    if (!move->sorted)
+        qsort(move->parts, move->count, sizeof(*move->parts), by_sort_and_target);
 }
 
 ferry_status
@@ -141,15 +161,13 @@ ferryi_group_each_store(const struct ferryi_group *group,
                                               bool is_target))
 {
     const void *source = NULL, *target = NULL;
-    ferry_status status = FERRY_OK;
-    for (size_t i = 0; i < group->count && status == FERRY_OK; i++) {
-        const struct ferryi_piece *part = &group->parts[i];
+    FERRYI_EACH_PART (group, part) {
         if (part->source_owner && part->source_owner != source)
-            status = visit(group, ferryi_part_store(part->source_owner), false);
-        if (status == FERRY_OK && part->target_owner && part->target_owner != target)
-            status = visit(group, ferryi_part_store(part->target_owner), true);
+            FERRYI_OR_RETURN(visit(group, ferryi_part_store(part->source_owner), false));
+        if (part->target_owner && part->target_owner != target)
+            FERRYI_OR_RETURN(visit(group, ferryi_part_store(part->target_owner), true));
         source = part->source_owner;
         target = part->target_owner;
     }
-    return status;
+    return FERRY_OK;
 }

@@ -47,15 +47,18 @@ note_source(const struct ferryi_group *group, ferryi_store *store, bool is_targe
 /* Largest number of parts that are committed while a lock is held. */
 #define COMMITTED_TOGETHER 64
 
-/* Returns how many of the parts from `first` on are for one buffer, which are settled together. */
-static size_t
-count_of_store(const struct ferryi_group *group, size_t first)
+/* Returns the next parts of a transfer, from `first` on, that are for one buffer. They are settled
+ * together. */
+static struct ferryi_group
+parts_of_store(const struct ferryi_group *group, size_t first)
 {
-    size_t count = 1;
-    while (first + count < group->count && count < COMMITTED_TOGETHER &&
-           group->parts[first + count].target_owner == group->parts[first].target_owner)
-        count++;
-    return count;
+    const size_t most = ferryi_min_size(group->count - first, COMMITTED_TOGETHER);
+    struct ferryi_group next = *group;
+    next.parts += first;
+    next.count = 1;
+    while (next.count < most && next.parts[next.count].target_owner == next.parts->target_owner)
+        next.count++;
+    return next;
 }
 
 /* Returns how many bytes of the target of a part have arrived, and subtracts them from `*done`. */
@@ -68,46 +71,47 @@ arrived(const struct ferryi_group *group, const struct ferryi_piece *part, size_
     return bytes;
 }
 
-/* Marks what has arrived of `count` parts for one buffer as current, and releases the room that was
+/* Marks what has arrived of parts for one buffer as current, and releases the room that was
  * reserved for the others. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
-commit_locked(const struct ferryi_group *group, size_t first, size_t count, size_t done)
+commit_locked(const struct ferryi_group *group, size_t done)
 {
-    ferryi_valid_map *map = &ferryi_part_store(group->parts[first].target_owner)->map;
-    for (size_t i = first; i < first + count; i++) {
-        size_t bytes = arrived(group, &group->parts[i], &done);
+    ferryi_valid_map *map = &ferryi_part_store(group->parts->target_owner)->map;
+    FERRYI_EACH_PART (group, part) {
+        size_t bytes = arrived(group, part, &done);
         if (bytes > 0)
-            ferryi_part_commit(group->move, &group->parts[i], bytes);
+            ferryi_part_commit(group->move, part, bytes);
         else
             ferryi_valid_map_unreserve(map, 1);
     }
 }
 
-/* The parts from `first` on were overwritten. If a kernel that was queued before fails, their bytes
- * are not lost. */
+/* The parts, which are for one buffer, were overwritten. If a kernel that was queued before fails,
+ * their bytes are not lost. */
 static void
-note_overwritten(const struct ferryi_group *group, size_t first, size_t count, size_t done)
+note_overwritten(const struct ferryi_group *group, size_t done)
 {
-    ferryi_store *store = ferryi_part_store(group->parts[first].target_owner);
+    ferryi_store *store = ferryi_part_store(group->parts->target_owner);
     if (group->move->change != FERRYI_CHANGE_OVERWRITE || !ferryi_pending_calls_are_pending(store))
         return;
-    for (size_t i = first; i < first + count && done > 0; i++) {
-        size_t begin = ferryi_part_offset(&group->parts[i]),
-               bytes = arrived(group, &group->parts[i], &done);
-        ferryi_pending_calls_overwritten(store, group->parts[i].note, begin, begin + bytes);
+    FERRYI_EACH_PART (group, part) {
+        if (done == 0)
+            break;
+        size_t begin = ferryi_part_offset(part), bytes = arrived(group, part, &done);
+        ferryi_pending_calls_overwritten(store, part->note, begin, begin + bytes);
     }
 }
 
-/* Records in the buffer of `count` parts that the transfer writes it, and marks the first `done`
- * bytes of these parts as current. The bytes that a move covers are marked when it ends. */
+/* Records in the buffer of the parts that the transfer writes it, and marks the first `done` bytes
+ * of these parts as current. The bytes that a move covers are marked when it ends. */
 static void
-settle_store(const struct ferryi_group *group, size_t first, size_t count, size_t done)
+settle_store(const struct ferryi_group *group, size_t done)
 {
-    ferryi_store *store = ferryi_part_store(group->parts[first].target_owner);
+    ferryi_store *store = ferryi_part_store(group->parts->target_owner);
     struct ferryi_move *move = group->move;
     const bool noted = ferryi_group_is_noted(group, true);
-    note_overwritten(group, first, count, done);
+    note_overwritten(group, done);
     for (bool settled = move->covers && !noted; !settled;) {
         ferryi_sync_point other = 0;
         ferryi_store_lock(store);
@@ -116,7 +120,7 @@ settle_store(const struct ferryi_group *group, size_t first, size_t count, size_
                                                         group->timeline, &other);
         settled = !noted || move->written;
         if (settled && !move->covers)
-            commit_locked(group, first, count, done);
+            commit_locked(group, done);
         ferryi_store_unlock(store);
         if (!settled)
             ferryi_store_await_write(store, ferryi_group_place(group, true), group->timeline,
@@ -131,12 +135,13 @@ ferryi_group_settle(const struct ferryi_group *group, size_t done)
         (void)ferryi_group_each_store(group, note_source);
     if (group->uploads)
         ferryi_timeline_record_upload(group->uploads);
-    for (size_t i = 0, count; i < group->count; i += count) {
-        count = count_of_store(group, i);
-        if (group->parts[i].target_owner)
-            settle_store(group, i, count, done);
-        for (size_t j = i; j < i + count; j++)
-            (void)arrived(group, &group->parts[j], &done);
+    for (size_t settled = 0; settled < group->count;) {
+        const struct ferryi_group next = parts_of_store(group, settled);
+        if (next.parts->target_owner)
+            settle_store(&next, done);
+        FERRYI_EACH_PART (&next, part)
+            (void)arrived(group, part, &done);
+        settled += next.count;
     }
 }
 
@@ -144,10 +149,12 @@ void
 ferryi_group_commit_arrived(const struct ferryi_group *group, size_t done)
 {
     FERRYI_KEEP_ERROR(why);
-    for (size_t i = 0; i < group->count && done > 0; i++) {
-        struct ferryi_piece part = group->parts[i];
-        part.bytes = arrived(group, &part, &done);
-        (void)ferryi_part_mark(group->move, &part);
+    FERRYI_EACH_PART (group, part) {
+        if (done == 0)
+            break;
+        struct ferryi_piece moved = *part;
+        moved.bytes = arrived(group, part, &done);
+        (void)ferryi_part_mark(group->move, &moved);
     }
 }
 
@@ -166,8 +173,7 @@ add_bytes(const struct ferryi_group *group, size_t done, bool crossed)
     struct ferryi_move *move = group->move;
     const void *last = NULL;
     struct ferryi_moved_store *sums = NULL;
-    for (size_t i = 0; i < group->count && done > 0; i++) {
-        const struct ferryi_piece *part = &group->parts[i];
+    FERRYI_EACH_PART (group, part) {
         const void *owner = crossed ? host_owner_of(part) : ferryi_part_buffer(move, part);
         size_t bytes = ferryi_min_size(part->bytes, done);
         if (owner && owner != last)

@@ -88,8 +88,8 @@ wraps_some(ferryi_store *store, const char *memory, size_t bytes, bool writes)
     ferryi_store_lock(store);
     if (store->borrowed_place != FERRYI_PLACE_NONE && (writes || !store->read_only)) {
         const char *other = store->copies[store->borrowed_place].pointer;
-        overlaps = (uintptr_t)memory < (uintptr_t)other + store->map.bytes &&
-                   (uintptr_t)other < (uintptr_t)memory + bytes;
+        overlaps = ferryi_overlap((uintptr_t)memory, (uintptr_t)memory + bytes, (uintptr_t)other,
+                                  (uintptr_t)other + store->map.bytes);
     }
     ferryi_store_unlock(store);
     return overlaps;

@@ -36,7 +36,7 @@ spans_meet(const struct ferryi_interval_set *a, const struct ferryi_interval_set
     size_t i = first_after(a, b->items[0].begin), j = first_after(b, a->items[0].begin);
     while (i < a->count && j < b->count) {
         const struct ferryi_interval *x = &a->items[i], *y = &b->items[j];
-        if (x->begin < y->end && y->begin < x->end) {
+        if (ferryi_overlap(x->begin, x->end, y->begin, y->end)) {
             if (x->writes || y->writes)
                 return WRITER;
             found = READERS;
@@ -54,7 +54,7 @@ spans_meet(const struct ferryi_interval_set *a, const struct ferryi_interval_set
 static enum meeting
 meet(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
-    if (claim->begin >= access->end || access->begin >= claim->end)
+    if (!ferryi_overlap(claim->begin, claim->end, access->begin, access->end))
         return APART;
     bool claim_writes = ferryi_claim_writes(claim->access),
          access_writes = ferryi_claim_writes(access->access);
@@ -130,7 +130,7 @@ ferryi_access_conflict(ferryi_store *store, const struct ferryi_access *access, 
     /* Reads of current bytes never conflict with each other, however many of them are open. */
     if (is_hit && access->access == FERRY_READ && store->write_claims == 0)
         return FERRYI_CONFLICT_NONE;
-    for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
+    for (uint32_t slot = 0; left > 0; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;
@@ -191,8 +191,7 @@ ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size
 {
     ferryi_store *store = access->store;
     *text = 0;
-    for (uint32_t slot = 0; slot < store->claim_high && !*text; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
+    FERRYI_EACH_CLAIM (store, claim) {
         if (claim->state != FERRYI_CLAIM_HELD ||
             ferryi_claim_conflict(store, claim, access, true) != FERRYI_CONFLICT_BUSY)
             continue;
@@ -200,6 +199,7 @@ ferryi_access_describe_busy(const struct ferryi_access *access, char *text, size
         if (!store->context->debug && !ferryi_lease_label(store, claim) && length < (int)text_bytes)
             snprintf(text + length, text_bytes - (size_t)length,
                      "; FERRY_DEBUG=1 shows where it was opened");
+        return;
     }
 }
 
@@ -241,13 +241,11 @@ static const struct ferryi_claim *
 find_awaited(ferryi_store *store, const struct ferryi_access *access, bool is_hit)
 {
     const struct ferryi_claim *found = NULL;
-    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state != FERRYI_CLAIM_FREE && !(access->under && claim->id == access->under) &&
+    FERRYI_EACH_CLAIM (store, claim)
+        if (!(access->under && claim->id == access->under) &&
             ferryi_claim_conflict(store, claim, access, is_hit) == FERRYI_CONFLICT_WAIT &&
             (!found || claim->thread == ferryi_thread_id()))
             found = claim;
-    }
     return found;
 }
 
@@ -327,12 +325,10 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static const struct ferryi_claim *
 find_call(const ferryi_store *store, uint64_t until, uint64_t thread)
 {
-    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state != FERRYI_CLAIM_FREE && claim->state != FERRYI_CLAIM_HELD &&
-            claim->id <= until && (!thread || claim->thread == thread))
+    FERRYI_EACH_CLAIM (store, claim)
+        if (claim->state != FERRYI_CLAIM_HELD && claim->id <= until &&
+            (!thread || claim->thread == thread))
             return claim;
-    }
     return NULL;
 }
 

@@ -15,9 +15,8 @@ int
 ferryi_access_compare(const void *a, const void *b)
 {
     const struct ferryi_access *x = a, *y = b;
-    if (x->store != y->store)
-        return (uintptr_t)x->store < (uintptr_t)y->store ? -1 : 1;
-    return x->begin < y->begin ? -1 : x->begin > y->begin;
+    const int order = ferryi_compare((uintptr_t)x->store, (uintptr_t)y->store);
+    return order ? order : ferryi_compare(x->begin, y->begin);
 }
 
 static uint8_t
@@ -121,7 +120,7 @@ may_proceed(struct ferryi_access *list, size_t count)
 {
     ferryi_store *store = list->store;
     uint32_t left = store->claim_count;
-    for (uint32_t slot = 0; left > 0 && slot < store->claim_high; slot++) {
+    for (uint32_t slot = 0; left > 0; slot++) {
         const struct ferryi_claim *claim = &store->claims[slot];
         if (claim->state == FERRYI_CLAIM_FREE)
             continue;

@@ -30,10 +30,8 @@ static bool
 is_used_here(const ferryi_store *store)
 {
     bool used = false;
-    for (uint32_t slot = 0; slot < store->claim_high; slot++)
-        used |= store->claims[slot].state != FERRYI_CLAIM_FREE &&
-                store->claims[slot].state != FERRYI_CLAIM_HELD &&
-                store->claims[slot].thread == ferryi_thread_id();
+    FERRYI_EACH_CLAIM (store, claim)
+        used |= claim->state != FERRYI_CLAIM_HELD && claim->thread == ferryi_thread_id();
     return used;
 }
 

@@ -142,7 +142,7 @@ spread(struct ferryi_pending_calls *pending_calls, size_t index, size_t begin, s
 {
     for (; index < pending_calls->count && begin < end; index++) {
         struct ferryi_pending_call *entry = entry_at(pending_calls, index);
-        if (entry->place != place || entry->end <= begin || end <= entry->begin)
+        if (entry->place != place || !ferryi_overlap(entry->begin, entry->end, begin, end))
             continue;
         entry->poisoned = entry->poisoned || entry->reads;
         if (!entry->replaces)
@@ -314,7 +314,9 @@ FERRYI_REQUIRES(ferryi_pending_calls_mutex)
 static void
 spread_failing(struct ferryi_pending_calls *pending_calls)
 {
-    for (size_t i = 0; pending_calls->failing > 0 && i < pending_calls->count; i++)
+    if (!pending_calls->failing)
+        return;
+    for (size_t i = 0; i < pending_calls->count; i++)
         if (entry_at(pending_calls, i)->failed && entry_at(pending_calls, i)->pending)
             spread_from(pending_calls, i, false);
 }

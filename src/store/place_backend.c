@@ -150,15 +150,6 @@ trace_backend(ferry_context *context, int place, struct ferryi_place_backend *fr
     backend->free = traced_free;
 }
 
-static ferryi_device *
-device_with(ferry_context *context, uint64_t capability)
-{
-    for (int place = 1; place <= context->place_count; place++)
-        if (context->devices[place]->capabilities & capability)
-            return context->devices[place];
-    return NULL;
-}
-
 /* Sets the functions that allocate and free the backend's kind of memory. */
 static void
 choose_callbacks(const ferry_context *context, struct ferryi_place_backend *user,
@@ -210,9 +201,9 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
     if (kind == FERRY_MEMORY_DEVICE)
         user->device = context->devices[place];
     else if (kind == FERRY_MEMORY_PINNED)
-        user->device = device_with(context, FERRY_CAN_PIN);
+        user->device = context->devices[ferryi_shell_place_with(context, FERRY_CAN_PIN)];
     else if (kind == FERRY_MEMORY_MANAGED)
-        user->device = device_with(context, FERRY_CAN_MANAGE);
+        user->device = context->devices[ferryi_shell_place_with(context, FERRY_CAN_MANAGE)];
     if (kind != FERRY_MEMORY_PAGEABLE && !user->device)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "make a pool of %s memory: no device of the context has it",

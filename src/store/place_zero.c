@@ -38,14 +38,6 @@ queue_on_host(ferryi_timeline *timeline, void *memory, size_t bytes)
     return status;
 }
 
-static ferry_status
-queue_on_device(ferryi_timeline *timeline, void *memory, size_t bytes)
-{
-    size_t pattern_bytes = bytes % 4 == 0 ? 4 : 1;
-    return FERRYI_CALL(timeline->device, fill, memory, 0, pattern_bytes, bytes / pattern_bytes,
-                       timeline->native);
-}
-
 /* Makes the join timeline of a place wait for the use `*point`, and queues the zeroing on it. */
 static ferry_status
 queue(ferry_context *context, int place, bool by_host, void *memory, size_t bytes,
@@ -56,7 +48,7 @@ queue(ferry_context *context, int place, bool by_host, void *memory, size_t byte
         ferryi_timeline_of_joins(&context->order, context->devices[place], place, &join));
     FERRYI_OR_RETURN(ferryi_sync_point_wait(&context->order, join, *point));
     FERRYI_OR_RETURN(by_host ? queue_on_host(join, memory, bytes)
-                             : queue_on_device(join, memory, bytes));
+                             : FERRYI_CALL(join->device, fill, memory, 0, 1, bytes, join->native));
     *point = ferryi_timeline_sync_point(join);
     return FERRY_OK;
 }
@@ -66,13 +58,11 @@ static int
 device_for(const struct ferryi_pool_config *config)
 {
     const ferry_context *context = config->context;
-    if (config->kind == FERRY_MEMORY_DEVICE)
-        return context->coherent >> config->place & 1 ? 0 : config->place;
-    for (int place = 1; config->kind == FERRY_MEMORY_MANAGED && place <= context->place_count;
-         place++)
-        if (context->devices[place]->capabilities & FERRY_CAN_MANAGE)
-            return place;
-    return 0;
+    if (config->kind == FERRY_MEMORY_MANAGED)
+        return ferryi_shell_place_with(context, FERRY_CAN_MANAGE);
+    const bool is_of_device =
+        config->kind == FERRY_MEMORY_DEVICE && !(context->coherent >> config->place & 1);
+    return is_of_device ? config->place : 0;
 }
 
 static ferry_status
@@ -80,11 +70,10 @@ zero_on_host(ferry_context *context, void *memory, size_t bytes, ferryi_sync_poi
 {
     ferryi_order *order = &context->order;
     const ferryi_timeline *user = order->timelines[ferryi_sync_point_number(*point)];
-    bool done = ferryi_sync_point_is_done(order, *point) || ferryi_sync_point_query(order, *point);
-    if (!done && user && queue(context, user->place, true, memory, bytes, point) == FERRY_OK)
+    if (!ferryi_sync_point_query(order, *point) &&
+        queue(context, user->place, true, memory, bytes, point) == FERRY_OK)
         return FERRY_OK;
-    if (!done)
-        FERRYI_OR_RETURN(ferryi_sync_point_wait(order, NULL, *point));
+    FERRYI_OR_RETURN(ferryi_sync_point_wait(order, NULL, *point));
     memset(memory, 0, bytes);
     *point = 0;
     return FERRY_OK;

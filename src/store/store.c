@@ -406,8 +406,8 @@ ferryi_store_kill(ferryi_store *store)
     store->exists = 0;
     /* Timelines are freed with the context, so the claims (range locks) must not refer to them. A
      * scope that is closed after this point records no use. */
-    for (uint32_t slot = 0; slot < store->claim_high; slot++)
-        store->claims[slot].timeline = NULL;
+    FERRYI_EACH_CLAIM (store, claim)
+        claim->timeline = NULL;
     atomic_fetch_or(&store->word, FERRYI_STORE_DEAD);
     ferryi_store_unlock(store);
 }

@@ -456,6 +456,24 @@ ferryi_store_is_dead(const ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
 }
 
+/* Returns the open claim (range lock) that follows `claim` in the table, or the first one if
+ * `claim` is NULL. Returns NULL if there is none. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static inline struct ferryi_claim *
+ferryi_claim_next(const ferryi_store *store, struct ferryi_claim *claim)
+{
+    struct ferryi_claim *next = claim ? claim + 1 : store->claims;
+    const struct ferryi_claim *end = store->claims + store->claim_high;
+    while (next < end && next->state == FERRYI_CLAIM_FREE)
+        next++;
+    return next < end ? next : NULL;
+}
+
+/* Visits the open claims of a buffer, which is locked. */
+#define FERRYI_EACH_CLAIM(store, claim)                                                            \
+    for (struct ferryi_claim *claim = ferryi_claim_next(store, NULL); claim;                       \
+         claim = ferryi_claim_next(store, claim))
+
 /* Returns the number of the user's open scopes on the buffer. The range locks of running calls do
  * not count. */
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -463,8 +481,8 @@ static inline uint32_t
 ferryi_store_scopes(const ferryi_store *store)
 {
     uint32_t scopes = 0;
-    for (uint32_t slot = 0; slot < store->claim_high; slot++)
-        scopes += store->claims[slot].state == FERRYI_CLAIM_HELD;
+    FERRYI_EACH_CLAIM (store, claim)
+        scopes += claim->state == FERRYI_CLAIM_HELD;
     return scopes;
 }
 

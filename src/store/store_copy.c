@@ -22,12 +22,8 @@
 static bool
 is_pinned_memory(const ferryi_store *store)
 {
-    const ferry_context *context = store->context;
-    bool can_pin = false;
-    for (int place = 1; store->memory == FERRY_MEMORY_PINNED && place <= context->place_count;
-         place++)
-        can_pin = can_pin || (context->devices[place]->capabilities & FERRY_CAN_PIN);
-    return can_pin;
+    return store->memory == FERRY_MEMORY_PINNED &&
+           ferryi_shell_place_with(store->context, FERRY_CAN_PIN);
 }
 
 /* Returns the kind of memory of the replica at `place`. */
@@ -205,10 +201,7 @@ ferryi_store_detach(ferryi_store *store, int place)
 ferryi_device *
 ferryi_store_managing_device(const ferry_context *context)
 {
-    for (int place = 1; place <= context->place_count; place++)
-        if (context->devices[place]->capabilities & FERRY_CAN_MANAGE_CONCURRENTLY)
-            return context->devices[place];
-    return NULL;
+    return context->devices[ferryi_shell_place_with(context, FERRY_CAN_MANAGE_CONCURRENTLY)];
 }
 
 /* Withdraws all advice about the managed memory of a replica, before the memory is released. A
@@ -296,8 +289,7 @@ count(ferryi_store *store, size_t bytes)
         to_pin.memory = copy->pointer;
         to_pin.bytes = ferryi_min_size((whole + page - 1) & ~(page - 1), copy->block->bytes);
     }
-    if (copy->transfers < FERRYI_NEVER_PINNED - 1)
-        copy->transfers++;
+    copy->transfers = (uint16_t)ferryi_min_size(copy->transfers + 1u, FERRYI_NEVER_PINNED - 1);
     return to_pin;
 }
 

@@ -34,9 +34,8 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     size_t length = 0;
     *text = 0;
     ferryi_store_lock(store);
-    for (uint32_t slot = 0; slot < store->claim_high && length < text_bytes; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state != FERRYI_CLAIM_HELD)
+    FERRYI_EACH_CLAIM (store, claim) {
+        if (length >= text_bytes || claim->state != FERRYI_CLAIM_HELD)
             continue;
         if (length > 0)
             length += (size_t)snprintf(text + length, text_bytes - length, "; ");

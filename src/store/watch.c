@@ -237,12 +237,12 @@ watch_piece(const ferry_context *context, const struct ferryi_piece *piece, size
 }
 
 void
-ferryi_watch_pieces(const ferry_context *context, const struct ferryi_piece *pieces, size_t count,
-                    size_t done, const char *reason)
+ferryi_watch_pieces(const ferry_context *context, const struct ferryi_piece *pieces, size_t done,
+                    const char *reason)
 {
-    for (size_t i = 0; i < count && done > 0; i++) {
-        size_t bytes = ferryi_min_size(pieces[i].bytes, done);
-        watch_piece(context, &pieces[i], bytes, reason);
+    for (; done > 0; pieces++) {
+        size_t bytes = ferryi_min_size(pieces->bytes, done);
+        watch_piece(context, pieces, bytes, reason);
         done -= bytes;
     }
 }

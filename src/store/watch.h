@@ -60,9 +60,9 @@ void ferryi_watch_waste(ferryi_store *store, struct ferryi_range range, uint8_t 
 void ferryi_watch_no_waste(ferryi_store *store);
 
 /* One transfer has copied several pieces of memory. `done` is the number of bytes that were copied,
- * which is less than the total if the transfer failed. */
+ * which is less than that of all pieces if the transfer failed. */
 void ferryi_watch_pieces(const ferry_context *context, const struct ferryi_piece *pieces,
-                         size_t count, size_t done, const char *reason);
+                         size_t done, const char *reason);
 void ferryi_watch_launch(const ferry_context *context, const char *kernel,
                          const ferryi_timeline *timeline, uint64_t begun_ns);
 

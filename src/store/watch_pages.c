@@ -58,14 +58,12 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static void
 report_claims(const ferryi_store *store, struct ferryi_guard_pages *guard)
 {
-    for (uint32_t slot = 0; slot < store->claim_high; slot++) {
-        const struct ferryi_claim *claim = &store->claims[slot];
-        if (claim->state == FERRYI_CLAIM_HELD && claim->place != FERRYI_PLACE_NONE &&
+    FERRYI_EACH_CLAIM (store, claim)
+        if (claim->state == FERRYI_CLAIM_HELD &&
             ferryi_store_same_memory(store, claim->place, FERRY_PLACE_HOST))
             ferryi_guard_pages_allow(guard, claim->begin, claim->end,
                                      claim->access == FERRY_READ ? FERRYI_PROTECT_READ
                                                                  : FERRYI_PROTECT_WRITE);
-    }
 }
 
 static bool

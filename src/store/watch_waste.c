@@ -73,7 +73,7 @@ forget(struct ferryi_waste *waste, struct ferryi_range range, struct fetch *out)
     bool found = false;
     for (int i = 0; i < FETCHES; i++) {
         struct fetch *fetch = &waste->fetches[i];
-        if (fetch->range.end <= range.begin || range.end <= fetch->range.begin)
+        if (!ferryi_overlap(fetch->range.begin, fetch->range.end, range.begin, range.end))
             continue;
         if (range.begin <= fetch->range.begin && fetch->range.end <= range.end) {
             *out = *fetch;

@@ -168,6 +168,17 @@ ferry_status ferryi_shell_check_place(const ferry_context *context, int place, c
 /* Returns the reason why the context is closed, worded as the end of an error message. */
 const char *ferryi_shell_why_closed(const ferry_context *context);
 
+/* Returns the place of the first device with the capability, or 0 if no device has it. No device
+ * has the place 0, so `context->devices[0]` is NULL. */
+static inline int
+ferryi_shell_place_with(const ferry_context *context, uint64_t capability)
+{
+    for (int place = 1; place <= context->place_count; place++)
+        if (context->devices[place]->capabilities & capability)
+            return place;
+    return 0;
+}
+
 /* Returns the call site of the current public call if the context makes the additional checks of
  * src/debug. Otherwise returns `unchecked`. */
 static inline ferryi_site

@@ -7,9 +7,8 @@
 static int
 compare_points(const void *space_a, uintptr_t a, const void *space_b, uintptr_t b)
 {
-    if (space_a != space_b)
-        return (uintptr_t)space_a < (uintptr_t)space_b ? -1 : 1;
-    return a < b ? -1 : a > b;
+    const int order = ferryi_compare((uintptr_t)space_a, (uintptr_t)space_b);
+    return order ? order : ferryi_compare(a, b);
 }
 
 static int

@@ -145,6 +145,136 @@ test_old_guards_are_forgotten(void **state)
     assert_true(ferryi_guard_pages_name(newest, name, sizeof(name)));
 }
 
+/* -- accessible pages -------------------------------------------------------------------------- */
+
+enum { SHOWN = 3 };
+
+/* Checks which pages at `memory` the program may write ('w'), only read ('r'), or not use ('-').
+ * The system copies a byte from and to each page, and fails where an access of the program would
+ * fault.
+ */
+static void
+expect_pages(char *memory, const char *wanted)
+{
+    char found[SHOWN + 1] = {0}, byte;
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    for (size_t i = 0; i < SHOWN; i++) {
+        char *page = memory + i * ferryi_page_bytes();
+        bool reads = write(ends[1], page, 1) == 1;
+        found[i] = !reads ? '-' : read(ends[0], page, 1) == 1 ? 'w' : 'r';
+        if (found[i] == 'r')
+            assert_int_equal(read(ends[0], &byte, 1), 1);
+    }
+    close(ends[0]);
+    close(ends[1]);
+    assert_string_equal(found, wanted);
+}
+
+/* Where the bytes of the buffer are current before it is opened. */
+enum newest { NEVER_WRITTEN, AT_HOST, AT_DEVICE, PAGE_1_AT_DEVICE, AT_BOTH, NEWEST_COUNT };
+
+static ferry_buffer *
+make_pages(fixture *f, enum newest newest, char **memory)
+{
+    const size_t page = ferryi_page_bytes() / sizeof(int);
+    ferry_buffer *buffer = make_ints(f, SHOWN * page);
+    ferry_scope scope;
+    *memory = open_at(f, buffer, 0, FERRY_READ, 0, FERRY_REST, &scope);
+    OK(ferry_scope_close(&scope));
+    if (newest != NEVER_WRITTEN)
+        touch(f, buffer, 0, FERRY_OVERWRITE, 0, FERRY_REST);
+    if (newest == AT_DEVICE)
+        touch(f, buffer, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+    if (newest == PAGE_1_AT_DEVICE)
+        touch(f, buffer, 1, FERRY_UPDATE, page, page);
+    if (newest == AT_BOTH)
+        touch(f, buffer, 1, FERRY_READ, 0, FERRY_REST);
+    expect_pages(*memory, "---");
+    return buffer;
+}
+
+/* A scope at the host gives the program the pages of its range, and a hold those that are current.
+ * Nothing else gives it any, and what was given ends with the scope or the hold. */
+static void
+test_pages_follow_what_is_open(void **state)
+{
+    fixture *f = *state;
+    const size_t page = ferryi_page_bytes() / sizeof(int);
+    static const struct {
+        int place;
+        ferry_access access;
+        size_t begin, end; /* pages */
+        const char *pages;
+    } scopes[] = {
+        {0, FERRY_READ, 0, 3, "rrr"},      {0, FERRY_UPDATE, 0, 3, "www"},
+        {0, FERRY_OVERWRITE, 0, 3, "www"}, {0, FERRY_READ, 1, 2, "-r-"},
+        {0, FERRY_UPDATE, 2, 3, "--w"},    {0, FERRY_OVERWRITE, 0, 1, "w--"},
+        {1, FERRY_READ, 0, 3, "---"},      {1, FERRY_UPDATE, 0, 3, "---"},
+        {1, FERRY_OVERWRITE, 1, 2, "---"},
+    };
+    static const char *const when_held[] = {[NEVER_WRITTEN] = "www",
+                                            [AT_HOST] = "www",
+                                            [AT_DEVICE] = "---",
+                                            [PAGE_1_AT_DEVICE] = "w-w",
+                                            [AT_BOTH] = "www"};
+    for (enum newest newest = 0; newest < NEWEST_COUNT; newest++) {
+        for (size_t i = 0; i < sizeof(scopes) / sizeof(scopes[0]); i++) {
+            char *memory;
+            ferry_buffer *buffer = make_pages(f, newest, &memory);
+            ferry_scope scope;
+            (void)open_at(f, buffer, scopes[i].place, scopes[i].access, scopes[i].begin * page,
+                          (scopes[i].end - scopes[i].begin) * page, &scope);
+            expect_pages(memory, scopes[i].pages);
+            OK(ferry_scope_close(&scope));
+            expect_pages(memory, "---");
+            ferry_buffer_destroy(&buffer);
+        }
+        for (int place = 0; place <= 1; place++) {
+            char *memory;
+            void *kept;
+            ferry_buffer *buffer = make_pages(f, newest, &memory);
+            OK(ferry_buffer_hold(buffer, place, &kept));
+            expect_pages(memory, place ? "---" : when_held[newest]);
+            OK(ferry_buffer_sync_to(buffer, 0, FERRY_REST, 0, NULL));
+            expect_pages(memory, place ? "---" : "www");
+            OK(ferry_buffer_release(buffer, place));
+            expect_pages(memory, "---");
+            ferry_buffer_destroy(&buffer);
+        }
+    }
+}
+
+/* A lease pins its replica, as a hold does, but gives the program no more than its range. A call of
+ * the library that uses the replica gives it nothing. */
+static void
+test_pages_of_leases_and_calls(void **state)
+{
+    fixture *f = *state;
+    const size_t page = ferryi_page_bytes() / sizeof(int);
+    static int values[1000];
+    char *memory;
+    void *kept;
+    ferry_lease *lease;
+    ferry_buffer *buffer = make_pages(f, AT_HOST, &memory);
+    for (int held_too = 0; held_too < 2; held_too++) {
+        OK(ferry_lease_open(
+            buffer, INT,
+            &(ferry_lease_options){.access = FERRY_READ, .offset = page, .count = page}, &lease,
+            &kept));
+        if (held_too)
+            OK(ferry_buffer_hold(buffer, 0, &kept));
+        expect_pages(memory, held_too ? "www" : "-r-");
+        OK(ferry_lease_close(lease));
+        expect_pages(memory, held_too ? "www" : "---");
+        ferry_lease_destroy(&lease);
+    }
+    OK(ferry_buffer_release(buffer, 0));
+    OK(ferry_buffer_copy_from(buffer, INT, 0, 1000, values, NULL));
+    expect_pages(memory, "---");
+    ferry_buffer_destroy(&buffer);
+}
+
 /* -- refusals ---------------------------------------------------------------------------------- */
 
 /* If there is no memory for a replica's guard pages, the call succeeds and the replica is used
@@ -414,6 +544,8 @@ main(void)
         cmocka_unit_test(test_faults_while_pages_change),
         GUARDED(test_many_guards),
         GUARDED(test_old_guards_are_forgotten),
+        GUARDED(test_pages_follow_what_is_open),
+        GUARDED(test_pages_of_leases_and_calls),
         GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),
         cmocka_unit_test(test_more_replicas_than_maps),

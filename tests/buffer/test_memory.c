@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests kinds of memory of a buffer: pinned, pageable and managed. */
+#include "src/buffer/buffer.h"
 #include "src/pool/pool.h"
+#include "src/store/claim.h"
 #include "tests/buffer/support.h"
 
 #include "tests/support/heap.h"
@@ -105,6 +107,44 @@ test_the_path_follows_the_memory(void **state)
     }
     ferry_buffer_destroy(&pinned);
     ferry_buffer_destroy(&pageable);
+}
+
+/* Returns how many driver calls a device scope makes that uploads `count` numbers from the begin
+ * and from the middle of a buffer, or only from its begin. */
+static uint64_t
+calls_of_uploads(fixture *f, ferry_memory_kind kind, size_t count, bool of_middle)
+{
+    enum { WHOLE = 65536 };
+    ferry_buffer *b;
+    uint64_t calls = 0;
+    OK(ferry_buffer_create(f->context, INT, WHOLE, &(ferry_buffer_options){.memory = kind}, &b));
+    for (int round = 0; round < 3; round++) { /* the first one allocates */
+        touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+        touch(f, b, 0, FERRY_UPDATE, 0, count);
+        if (of_middle)
+            touch(f, b, 0, FERRY_UPDATE, WHOLE / 2, count);
+        const uint64_t before = moved(f).device_calls;
+        touch(f, b, 1, FERRY_READ, 0, FERRY_REST);
+        calls = moved(f).device_calls - before;
+    }
+    ferry_buffer_destroy(&b);
+    return calls;
+}
+
+/* One short upload from pinned memory is queued on the stream that uses the bytes. Any other upload
+ * is queued on a stream of the library, and the stream that uses the bytes waits for it. */
+static void
+test_short_uploads_need_no_event(void **state)
+{
+    fixture *f = *state;
+    enum { SHORT = 16384 }; /* 64 KiB */
+    if (f->coherent)
+        return;
+    const uint64_t least = calls_of_uploads(f, FERRY_MEMORY_PINNED, 1, false);
+    assert_int_equal(calls_of_uploads(f, FERRY_MEMORY_PINNED, SHORT, false), least);
+    assert_true(calls_of_uploads(f, FERRY_MEMORY_PINNED, SHORT + 1, false) > least);
+    assert_true(calls_of_uploads(f, FERRY_MEMORY_PINNED, 1, true) > least);
+    assert_true(calls_of_uploads(f, FERRY_MEMORY_DEFAULT, SHORT, false) > least);
 }
 
 /* A host write waits for transfers that still read the host replica. So a pinned source is not
@@ -337,6 +377,65 @@ test_an_idle_buffer_is_small(void **state)
 #endif
 }
 
+/* The table of the range locks of a buffer has room for 4 at first. Locking 4 ranges at once does
+ * not enlarge it, and locking one more does. */
+static void
+test_a_table_of_locks_is_enlarged_when_full(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_ints(f, COUNT);
+    for (uint32_t count = 4; count <= 5; count++) {
+        struct ferryi_access locks[5];
+        for (size_t i = 0; i < count; i++)
+            locks[i] = ferryi_access_of(b->store, (struct ferryi_range){8 * i, 8 * i + 4},
+                                        FERRY_READ, FERRYI_PLACE_NONE, "test");
+        OK(ferryi_access_claim(locks, count));
+        assert_int_equal(b->store->claim_capacity, count == 4 ? 4 : 8);
+        for (size_t i = 0; i < count; i++)
+            ferryi_claim_drop(&locks[i]);
+    }
+    ferry_buffer_destroy(&b);
+}
+
+static void
+use_every_way(fixture *f, ferry_buffer *buffer)
+{
+    void *memory;
+    touch(f, buffer, 1, FERRY_UPDATE, 0, FERRY_REST);
+    OK(ferry_buffer_prefetch(buffer, 0, FERRY_REST, 0, NULL));
+    touch(f, buffer, 1, FERRY_UPDATE, 0, FERRY_REST);
+    touch(f, buffer, 0, FERRY_UPDATE, 0, FERRY_REST);
+    OK(ferry_buffer_hold(buffer, 0, &memory));
+    OK(ferry_buffer_release(buffer, 0));
+}
+
+/* A buffer that has all its replicas needs no more memory when it is used. In particular, nothing
+ * is remembered of what only a checked run reports. */
+static void
+test_a_used_buffer_does_not_grow(void **state)
+{
+    enum { BUFFERS = 500 };
+    fixture *f = *state;
+    ferry_buffer *buffers[BUFFERS];
+    if (!HEAP_IS_COUNTED || f->context->debug)
+        skip();
+    for (size_t i = 0; i < BUFFERS; i++) {
+        buffers[i] = make_ints(f, COUNT);
+        for (int place = f->places; place >= 0; place--)
+            touch(f, buffers[i], place, FERRY_OVERWRITE, 0, FERRY_REST);
+    }
+    for (size_t i = 0; i < 5; i++) /* makes what the context needs for its first transfers */
+        use_every_way(f, buffers[i]);
+    const size_t before = heap_bytes();
+    for (size_t i = 0; i < BUFFERS; i++)
+        use_every_way(f, buffers[i]);
+    const size_t after = heap_bytes();
+    if (after > before + BUFFERS * 64)
+        fail_msg("a buffer grew by %zu bytes", (after - before) / BUFFERS);
+    for (size_t i = 0; i < BUFFERS; i++)
+        ferry_buffer_destroy(&buffers[i]);
+}
+
 /* A new buffer may reuse the memory of a destroyed buffer. It must have none of the old buffer's
  * properties or bytes. */
 static void
@@ -524,6 +623,7 @@ main(void)
         TEST(test_pinned_is_said_honestly),
         TEST(test_pinned_buffers_behave_as_others_do),
         TEST(test_the_path_follows_the_memory),
+        TEST(test_short_uploads_need_no_event),
         TEST(test_a_pinned_source_is_not_overwritten_under_its_upload),
         TEST(test_managed_buffers_have_one_copy),
         TEST(test_managed_buffers_behave_as_others_do),
@@ -535,6 +635,8 @@ main(void)
         TEST(test_the_shared_context_is_one),
         TEST(test_names_find_the_youngest),
         TEST(test_an_idle_buffer_is_small),
+        TEST(test_a_table_of_locks_is_enlarged_when_full),
+        TEST(test_a_used_buffer_does_not_grow),
         TEST(test_memory_of_a_buffer_is_used_again),
         TEST(test_streams_that_outlive_their_context),
         TEST(test_waits_never_trim),

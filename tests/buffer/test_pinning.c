@@ -181,6 +181,38 @@ test_a_batch_is_one_crossing(void **state)
     ferry_buffer_destroy(&down);
 }
 
+/* A batch that reads several buffers at the host counts for each of them, wherever it stands in the
+ * list. */
+static void
+test_each_buffer_of_a_batch_crosses(void **state)
+{
+    fixture *f = *state;
+    enum { SOME = 4 };
+    if (!f->registers)
+        return;
+    ferry_buffer *hosts[SOME], *whole = make_ints(f, SOME * COUNT);
+    copy_list *uploads;
+    OK(copy_list_create(&uploads));
+    for (size_t i = 0; i < SOME; i++) {
+        hosts[i] = make_ints(f, COUNT);
+        OK(copy_list_copy(uploads, whole, INT, i * COUNT, hosts[i], 0, COUNT));
+    }
+    for (int round = 1; round <= PINS_IN; round++) {
+        for (size_t i = 0; i < SOME; i++) {
+            assert_false(ferry_buffer_is_page_locked(hosts[i]));
+            write_counting(f, hosts[i], 0, 0, COUNT, round + (int)i);
+        }
+        OK(copy_list_submit(uploads, ON(stream_of(f, 1))));
+    }
+    for (size_t i = 0; i < SOME; i++) {
+        assert_true(ferry_buffer_is_page_locked(hosts[i]));
+        expect_counting(f, whole, 1, i * COUNT, COUNT, PINS_IN + (int)i - (int)i * COUNT);
+        ferry_buffer_destroy(&hosts[i]);
+    }
+    copy_list_destroy(&uploads);
+    ferry_buffer_destroy(&whole);
+}
+
 /* Ferry does not pin small replicas, or replicas of which only small parts are copied. In contexts
  * that disable automatic pinning, Ferry pins no replica. */
 static void
@@ -491,6 +523,7 @@ main(void)
         TEST(test_a_copy_turns_pinned_after_its_crossings),
         TEST(test_downloads_count_too),
         TEST(test_a_batch_is_one_crossing),
+        TEST(test_each_buffer_of_a_batch_crosses),
         TEST(test_what_does_not_turn_pinned),
         TEST(test_the_limit_and_pressure),
         TEST(test_memory_is_unlocked_before_it_goes_back),

@@ -271,6 +271,44 @@ test_a_loss_on_the_way_to_the_host(void **state)
     assert_true(fake.fakecuda_set_mode("thread"));
 }
 
+/* An eviction only queues the copy to page-locked memory. If the device is lost then, the host may
+ * write over these bytes, but it may not read them. */
+static void
+test_a_loss_after_an_eviction(void **state)
+{
+    static struct world world;
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_PINNED};
+    ferry_buffer *read, *written, *other;
+    int sevens[50], values[COUNT];
+    (void)state;
+    for (int i = 0; i < 50; i++)
+        sevens[i] = 7;
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
+    assert_true(fake.fakecuda_set_mode("lazy"));
+    world_open(&world);
+    OK(ferry_buffer_create(world.f.context, INT, COUNT, &options, &read));
+    OK(ferry_buffer_create(world.f.context, INT, COUNT, &options, &written));
+    OK(ferry_buffer_create(world.f.context, INT, COUNT, NULL, &other));
+    overwrite(other, 0, COUNT, 3);
+    OK(launch_fill(&world.w, world.stream, read, 0, COUNT, 1));
+    OK(launch_fill(&world.w, world.stream, written, 0, COUNT, 1));
+    OK(ferry_buffer_evict(read, 1));
+    OK(ferry_buffer_evict(written, 1));
+    fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
+    fake.fakecuda_fail_next("cuEventSynchronize", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy(other, INT, 0, read, 0, COUNT, NULL));
+    fake.fakecuda_fail_none();
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy(other, INT, 0, read, 0, COUNT, NULL));
+    expect_constant(&world.f, other, 0, 0, COUNT, 3);
+    OK(ferry_buffer_copy_from(written, INT, 100, 50, sevens, NULL));
+    expect_constant(&world.f, written, 0, 100, 50, 7);
+    FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy_to(written, INT, 0, COUNT, values, NULL));
+    DESTROY_BUFFERS(&read, &written, &other);
+    world_close(&world);
+    ferryi_gpu_release_kept(&ferryi_cuda_vendor);
+    assert_true(fake.fakecuda_set_mode("thread"));
+}
+
 /* -- one of two devices ------------------------------------------------------------------------ */
 
 enum { HALF = COUNT / 2 };
@@ -375,6 +413,7 @@ main(void)
         cmocka_unit_test(test_poisoned_contexts_are_lost),
         cmocka_unit_test(test_a_kernel_that_faults),
         cmocka_unit_test(test_a_loss_on_the_way_to_the_host),
+        cmocka_unit_test(test_a_loss_after_an_eviction),
         cmocka_unit_test(test_only_the_lost_one_of_two_is_lost),
     };
     return cmocka_run_group_tests(tests, find_driver, NULL);
