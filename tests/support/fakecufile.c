@@ -163,6 +163,7 @@ cuFileDriverOpen(void)
 {
     pthread_mutex_lock(&mutex);
     struct ferryi_cufile_result result = {.error = fails("cuFileDriverOpen")};
+    free_memory(); /* it may belong to a context that was lost */
     if (!result.error && !has_memory())
         result.error = FERRYI_CUFILE_CUDA_DRIVER_ERROR;
     if (!result.error)

@@ -77,11 +77,13 @@ check_driver(void)
     return FERRY_OK;
 }
 
+/* Closes the driver of cuFile. If its device is not `usable`, leaves it open, because closing it
+ * makes calls of the CUDA driver. */
 FERRYI_REQUIRES(ferryi_files_mutex)
 static void
-close_driver(void)
+close_driver(bool usable)
 {
-    if (is_ours)
+    if (is_ours && usable)
         (void)cufile.cuFileDriverClose_v2();
     is_ours = false;
 }
@@ -98,7 +100,7 @@ open_driver(void)
     is_ours = result.error == 0;
     ferry_status status = check_driver();
     if (status != FERRY_OK)
-        close_driver();
+        close_driver(true);
     return status;
 }
 
@@ -125,11 +127,11 @@ use(struct ferryi_gpu_device *gpu)
 }
 
 static void
-end(void *gpu)
+end(struct ferryi_gpu_device *gpu, bool usable)
 {
     ferryi_mutex_lock(&mutex);
-    if (atomic_exchange(&((struct ferryi_gpu_device *)gpu)->uses_files, false) && --users == 0)
-        close_driver();
+    if (atomic_exchange(&gpu->uses_files, false) && --users == 0)
+        close_driver(usable);
     ferryi_mutex_unlock(&mutex);
 }
 

@@ -57,8 +57,10 @@ struct ferryi_gpu_file_calls {
     ferry_status (*open)(struct ferryi_gpu_device *gpu, int fd, void **out);
     ferry_status (*copy)(void *file, const struct ferryi_file_copy *copy, size_t *out_bytes);
     void (*close)(void *file);
-    /* Ends the use of the library by a device, a struct ferryi_gpu_device, that opened a file. */
-    void (*end)(void *gpu);
+    /* Ends the use of the library by a device that opened a file. If the device is not `usable`,
+     * it is lost, or the driver has ended before the program, so that the library must not call the
+     * driver. */
+    void (*end)(struct ferryi_gpu_device *gpu, bool usable);
 };
 
 /* What differs between the drivers of the vendors. All members are constant. */

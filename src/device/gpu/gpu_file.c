@@ -37,16 +37,13 @@ ferryi_gpu_file_copy(ferryi_device *device, void *file, const struct ferryi_file
     return st;
 }
 
-/* Calls a function that releases something. It is called for a lost device too. */
-static void
-release(struct ferryi_gpu_device *gpu, void (*run)(void *), void *argument)
+/* Prepares this thread for the release of something, and returns whether the device is usable. If
+ * not, the release happens all the same, and changes no error message. */
+static bool
+enter_to_release(struct ferryi_gpu_device *gpu, struct ferryi_gpu_entry *entry)
 {
     FERRYI_KEEP_ERROR(before);
-    struct ferryi_gpu_entry entry;
-    const bool entered = ferryi_gpu_enter(gpu, FERRYI_GPU_ASIDE, &entry) == FERRY_OK;
-    run(argument);
-    if (entered)
-        ferryi_gpu_leave(gpu, &entry);
+    return ferryi_gpu_enter(gpu, FERRYI_GPU_ASIDE, entry) == FERRY_OK;
 }
 
 ferry_status
@@ -54,15 +51,24 @@ ferryi_gpu_file_close(ferryi_device *device, void *file)
 {
     struct ferryi_gpu_device *gpu = ferryi_gpu_of(device);
     const struct ferryi_gpu_file_calls *files = gpu->driver->vendor->files;
+    struct ferryi_gpu_entry entry;
     if (!files)
         return ferryi_unsupported_ops.file_close(device, file);
-    release(gpu, files->close, file);
+    const bool usable = enter_to_release(gpu, &entry);
+    files->close(file);
+    if (usable)
+        ferryi_gpu_leave(gpu, &entry);
     return FERRY_OK;
 }
 
 void
 ferryi_gpu_files_end(struct ferryi_gpu_device *gpu)
 {
-    if (atomic_load(&gpu->uses_files))
-        release(gpu, gpu->driver->vendor->files->end, gpu);
+    struct ferryi_gpu_entry entry;
+    if (!atomic_load(&gpu->uses_files))
+        return;
+    const bool usable = enter_to_release(gpu, &entry);
+    gpu->driver->vendor->files->end(gpu, usable);
+    if (usable)
+        ferryi_gpu_leave(gpu, &entry);
 }
