@@ -196,15 +196,14 @@ fill(ferry_buffer *buffer, const ferry_element *element, size_t offset, size_t c
         int place;
         status =
             check_range(buffer, element, FERRY_OVERWRITE, offset, count, value, "fill", &range);
-        struct ferryi_recording *recording =
-            ferryi_async_recording(buffer->store->context, options, caller);
-        if (status == FERRY_OK && recording)
-            return ferryi_recording_fill(recording, buffer->store, range, value,
-                                         buffer->element_bytes);
-        if (status == FERRY_OK)
-            status = ferryi_async_place(buffer->store->context, options, "fill", &place);
         if (status != FERRY_OK)
             return status;
+        struct ferryi_recording *recording =
+            ferryi_async_recording(buffer->store->context, options, caller);
+        if (recording)
+            return ferryi_recording_fill(recording, buffer->store, range, value,
+                                         buffer->element_bytes);
+        FERRYI_OR_RETURN(ferryi_async_place(buffer->store->context, options, "fill", &place));
         if (range.begin == range.end)
             return ferryi_async_finished(buffer->store->context, caller);
         if (ferryi_caller_never_waits(caller)) {

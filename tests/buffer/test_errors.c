@@ -500,6 +500,15 @@ test_foreign_objects_are_refused_everywhere(void **state)
         ferry_argument_with(ferry_buffer_argument(other, INT, 0, 1), FERRY_UPDATE)};
     REFUSED(status, b, ferry_scope_open_all(arguments, 2, 0, NULL, scopes, pointers));
     REFUSED(status, b, ferry_scope_open_all(arguments, 1, 1, stream, scopes, pointers));
+    /* The same where the bytes are current, so that the fast path could open the scope. */
+    write_counting(f, b, 1, 0, FERRY_REST, 0);
+    for (ferry_access access = FERRY_READ; access <= FERRY_OVERWRITE; access++) {
+        REFUSES(status, b, memory,
+                ferry_buffer_open_device(b, INT, access, 0, FERRY_REST, stream, &scope, &memory));
+        if (f->places > 1)
+            REFUSES(INVALID, b, memory,
+                    ferry_buffer_open_device(b, INT, access, 0, FERRY_REST, NULL, &scope, &memory));
+    }
     open_at(f, b, 1, FERRY_UPDATE, 0, 1, &scope);
     REFUSED(status, b, ferry_scope_close_on(&scope, stream));
     REFUSED(FERRY_ERROR_BUSY, b,
