@@ -5,7 +5,7 @@
  *
  *   lock, unlock, wake, park   src/store/store.h  ferryi_store_lock(); store_lock.c: ferryi_store_unlock_waking(), ferryi_store_unlock_and_park()
  *   try_claim, conflict        src/store/claim.c       try_claim(), ferryi_claim_conflict(); claim_rely.c: ferryi_claim_rely(), ferryi_claim_end_relied()
- *   open_hit                   src/buffer/scope.c       open_read_hit(); scope_hit.h: ferryi_scope_open_read(), ferryi_scope_open_locked()
+ *   open_hit                   src/buffer/scope.c       open_hit(); scope_hit.h: ferryi_scope_open_current(), ferryi_scope_open_locked()
  *   prepare, bring             src/buffer/access.c      prepare_one(); bring.c: ferryi_bring_run(); move.c: ferryi_move_run(); access.c: open_scope()
  *   close                      src/buffer/access.c      ferryi_access_close(); scope_hit.h: ferryi_scope_close_read(), ferryi_scope_close_write()
  *   evict                      src/buffer/evict.c       consider(), write_back_and_drop(), forget()
