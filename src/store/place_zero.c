@@ -60,9 +60,7 @@ device_for(const struct ferryi_pool_config *config)
     const ferry_context *context = config->context;
     if (config->kind == FERRY_MEMORY_MANAGED)
         return ferryi_shell_place_with(context, FERRY_CAN_MANAGE);
-    const bool is_of_device =
-        config->kind == FERRY_MEMORY_DEVICE && !(context->coherent >> config->place & 1);
-    return is_of_device ? config->place : 0;
+    return context->coherent >> config->place & 1 ? 0 : config->place;
 }
 
 static ferry_status

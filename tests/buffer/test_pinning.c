@@ -477,6 +477,51 @@ pin_and_register(ferry_context *context, int *memory, ferry_buffer *x)
     return status != FERRY_OK ? status : undone;
 }
 
+struct refusal {
+    ferry_status status;
+    unsigned count;
+};
+
+static ferry_status
+refuse_to_register(const char *slot, void *user)
+{
+    struct refusal *refusal = user;
+    if (strcmp(slot, "host_register") != 0)
+        return FERRY_OK;
+    refusal->count++;
+    return refusal->status;
+}
+
+/* If the driver has no memory to page-lock a replica, it is asked again after some more transfers.
+ * After any other refusal it is not. */
+static void
+test_a_refusal_to_lock_pages(void **state)
+{
+    (void)state;
+    static const ferry_status refusals[] = {FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_CONFLICT,
+                                            FERRY_ERROR_UNSUPPORTED};
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        fixture f;
+        struct refusal refusal = {.status = refusals[i]};
+        fixture_open(&f,
+                     &(ferry_context_options){.devices = "fault", .log = ignore, .pin_after = 2});
+        ferry_buffer *x = make_ints(&f, COUNT);
+        fault_hook(refuse_to_register, &refusal);
+        for (int round = 0; round < 3; round++)
+            cross(&f, x, COUNT, round);
+        assert_int_equal(refusal.count, 1);
+        refusal.status = FERRY_OK;
+        for (int round = 0; round < 3; round++)
+            cross(&f, x, COUNT, round);
+        fault_hook(NULL, NULL);
+        const bool again = refusals[i] == FERRY_ERROR_OUT_OF_MEMORY;
+        assert_int_equal(refusal.count, again ? 2 : 1);
+        assert_int_equal(ferry_buffer_is_page_locked(x), again);
+        ferry_buffer_destroy(&x);
+        fixture_close(&f);
+    }
+}
+
 /* Makes each device call fail once. No memory may stay page-locked, and no bytes may be lost. A
  * replica that cannot be pinned must still be copied. */
 static void
@@ -530,6 +575,7 @@ main(void)
         TEST(test_copies_of_registered_memory_go_straight),
         TEST(test_a_wrap_of_registered_memory),
         TEST(test_memory_in_use_stays_registered),
+        cmocka_unit_test(test_a_refusal_to_lock_pages),
         TEST(test_whatever_call_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

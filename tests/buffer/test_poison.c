@@ -274,13 +274,12 @@ test_a_loss_on_the_way_to_the_host(void **state)
 /* An eviction only queues the copy to page-locked memory. If the device is lost then, the host may
  * write over these bytes, but it may not read them. */
 static void
-test_a_loss_after_an_eviction(void **state)
+lose_after_an_eviction(bool reads_back)
 {
     static struct world world;
     const ferry_buffer_options options = {.memory = FERRY_MEMORY_PINNED};
     ferry_buffer *read, *written, *other;
     int sevens[50], values[COUNT];
-    (void)state;
     for (int i = 0; i < 50; i++)
         sevens[i] = 7;
     ferryi_gpu_release_kept(&ferryi_cuda_vendor);
@@ -294,6 +293,8 @@ test_a_loss_after_an_eviction(void **state)
     OK(launch_fill(&world.w, world.stream, written, 0, COUNT, 1));
     OK(ferry_buffer_evict(read, 1));
     OK(ferry_buffer_evict(written, 1));
+    if (reads_back)
+        OK(launch_copy(&world.w, world.stream, world.at_device, 0, written, 0, COUNT));
     fake.fakecuda_fail_next("cuStreamSynchronize", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
     fake.fakecuda_fail_next("cuEventSynchronize", FERRYI_GPU_ERROR_ILLEGAL_ADDRESS, 1);
     FAILS(FERRY_ERROR_DEVICE_LOST, ferry_buffer_copy(other, INT, 0, read, 0, COUNT, NULL));
@@ -307,6 +308,14 @@ test_a_loss_after_an_eviction(void **state)
     world_close(&world);
     ferryi_gpu_release_kept(&ferryi_cuda_vendor);
     assert_true(fake.fakecuda_set_mode("thread"));
+}
+
+static void
+test_a_loss_after_an_eviction(void **state)
+{
+    (void)state;
+    lose_after_an_eviction(false);
+    lose_after_an_eviction(true);
 }
 
 /* -- one of two devices ------------------------------------------------------------------------ */

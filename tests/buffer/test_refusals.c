@@ -243,6 +243,49 @@ test_no_memory_to_scrub(void **state)
     destroy_crowd(streams);
 }
 
+/* Makes allocation number `nth` fail while a list of `count` copies to `stores` buffers runs. */
+static bool
+fail_to_list(fixture *f, size_t count, size_t stores, uint64_t nth)
+{
+    enum { MOST = 500 };
+    static const int seven = 7;
+    ferry_buffer *buffers[MOST];
+    copy_list *list;
+    assert_in_range(stores, 1, MOST);
+    OK(copy_list_create(&list));
+    for (size_t i = 0; i < stores; i++)
+        buffers[i] = make_counting(f, 2 * count, 3);
+    for (size_t i = 0; i < count; i++)
+        OK(copy_list_from(list, buffers[i % stores], INT, 2 * i, &seven, 1));
+    short_memory_arm(nth);
+    ferry_status status = copy_list_submit(list, NULL);
+    bool tripped = short_memory_tripped();
+    short_memory_disarm();
+    copy_list_destroy(&list);
+    if (status != FERRY_OK)
+        assert_int_equal(status, FERRY_ERROR_OUT_OF_MEMORY);
+    for (size_t i = 0; i < stores; i++) {
+        assert_int_equal(buffers[i]->store->claim_count, 0);
+        assert_int_equal(buffers[i]->store->map.reserved, 0);
+        expect_constant(f, buffers[i], 0, 2 * i, 1, status == FERRY_OK ? seven : 3 + 2 * (int)i);
+        ferry_buffer_destroy(&buffers[i]);
+    }
+    return tripped;
+}
+
+/* A list of copies needs memory for its ranges, their order and their parts, and changes nothing if
+ * it gets none. Each size of a list has its arrays in other blocks of the arena. */
+static void
+test_no_memory_for_a_list(void **state)
+{
+    for (size_t count = 2; count < 4000; count = 3 * count / 2 + 1)
+        for (uint64_t nth = 1; fail_to_list(*state, count, 2, nth);)
+            nth++;
+    for (size_t count = 20; count < 500; count += 40)
+        for (uint64_t nth = 1; fail_to_list(*state, count, count, nth);)
+            nth++;
+}
+
 static bool
 see(const ferry_buffer_info *info, void *user)
 {
@@ -609,6 +652,7 @@ main(void)
         TIGHT(test_ended_buffers_are_passed_over),
         TIGHT(test_no_memory_to_write_back),
         ROOMY(test_no_memory_to_scrub),
+        ROOMY(test_no_memory_for_a_list),
         TIGHT(test_no_memory_to_walk_over_buffers),
         ROOMY(test_managed_memory_is_not_evicted),
         TIGHT(test_writes_that_cannot_be_ordered),

@@ -154,14 +154,14 @@ test_a_conversion_downloads_only_the_rest(void **state)
     ferry_buffer_destroy(&b);
 }
 
-/* A read on the stream of open writes relies on them, and uploads only the bytes beside them. */
+/* A read on the stream of open writes relies on them, and uploads only the bytes beside them. So do
+ * several reads that are opened at once. */
 static void
-test_a_read_beside_open_writes_brings_the_rest(void **state)
+read_beside_open_writes(fixture *f, size_t reads)
 {
-    fixture *f = *state;
     enum { MOST = 40, STRIPE = COUNT / (2 * MOST) };
     static const size_t writes[] = {1, 2, 3, 7, MOST};
-    ferry_scope scopes[MOST], read;
+    ferry_scope scopes[MOST], read[2];
     /* Each write is at the begin or at the end of an equal part of the buffer. */
     for (size_t i = 0; i < sizeof(writes) / sizeof(writes[0]); i++)
         for (size_t at_end = 0; at_end < 2; at_end++) {
@@ -170,14 +170,25 @@ test_a_read_beside_open_writes_brings_the_rest(void **state)
             for (size_t w = 0; w < writes[i]; w++)
                 (void)open_at(f, b, 1, FERRY_OVERWRITE, w * part + at_end * (part - STRIPE), STRIPE,
                               &scopes[w]);
-            (void)open_at(f, b, 1, FERRY_READ, 0, FERRY_REST, &read);
+            ferry_argument arguments[2];
+            for (size_t r = 0; r < reads; r++)
+                arguments[r] = ferry_argument_with(
+                    ferry_buffer_argument(b, INT, r * (COUNT / reads), COUNT / reads), FERRY_READ);
+            OK(ferry_scope_open_all(arguments, reads, 1, stream_of(f, 1), read, NULL));
             assert_int_equal(info_of(b).to_device.bytes,
                              f->coherent ? 0 : (COUNT - writes[i] * STRIPE) * 4);
-            OK(ferry_scope_close(&read));
+            ferry_scope_close_all(read, reads);
             for (size_t w = 0; w < writes[i]; w++)
                 OK(ferry_scope_close(&scopes[w]));
             ferry_buffer_destroy(&b);
         }
+}
+
+static void
+test_a_read_beside_open_writes_brings_the_rest(void **state)
+{
+    read_beside_open_writes(*state, 1);
+    read_beside_open_writes(*state, 2);
 }
 
 struct sums {
