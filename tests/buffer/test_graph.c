@@ -220,6 +220,9 @@ test_scopes_are_recorded_where_the_driver_records(void **state)
         assert_int_equal(status, FERRY_ERROR_UNSUPPORTED);
         expect_text("records graph \"others\"");
     }
+    assert_int_equal(ferry_buffer_open_device(x, INT, FERRY_READ, 0, 10, stream, &scope, &pointer),
+                     status);
+    assert_int_equal(info_of(x).scopes, 0);
     OK(ferry_graph_end(graph));
     expect_counting(f, x, 0, 0, COUNT, 0);
     OK(ferry_graph_launch(graph, stream));
@@ -578,6 +581,9 @@ test_a_graph_keeps_the_context(void **state)
     ferry_graph *graph = begin(stream, "step");
     OK(launch_add(&w, stream, x, 0, COUNT, 1));
     OK(ferry_graph_end(graph));
+    work_close(&w);
+    OK(ferry_stream_synchronize(stream));
+    work_open(f, &w); /* to create a kernel unloads those that nothing uses any more */
     work_close(&w);
     fixture_finish(f);
     ferry_context *context = f->context;
