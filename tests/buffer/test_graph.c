@@ -566,6 +566,14 @@ test_a_graph_outlives_what_it_uses(void **state)
     ferry_buffer_destroy(&x);
 }
 
+/* Returns how many modules of kernels the fake driver has, or 0 on other devices. */
+static int
+modules_of(fixture *f)
+{
+    struct fakecuda fake;
+    return is_cuda(f) && fakecuda_find_driver(&fake) ? fake.fakecuda_live().modules : 0;
+}
+
 /* A graph launches its kernels after they were destroyed, and keeps the context. */
 static void
 test_a_graph_keeps_the_context(void **state)
@@ -583,8 +591,10 @@ test_a_graph_keeps_the_context(void **state)
     OK(ferry_graph_end(graph));
     work_close(&w);
     OK(ferry_stream_synchronize(stream));
+    int loaded = modules_of(f);
     work_open(f, &w); /* to create a kernel unloads those that nothing uses any more */
     work_close(&w);
+    assert_true(modules_of(f) >= loaded && (!is_cuda(f) || loaded > 0));
     fixture_finish(f);
     ferry_context *context = f->context;
     OK(ferry_graph_launch(graph, stream));
