@@ -251,8 +251,10 @@ note_use(ferry_graph *graph, ferryi_timeline *timeline)
     if (ferryi_timeline_note(timeline, ferryi_thread_id(), &point) != FERRY_OK)
         ferryi_log(&graph->context->log, FERRY_LOG_WARNING, "launch graph \"%s\": %s", graph->name,
                    ferry_last_error());
-    if (point)
-        atomic_store(&graph->uses[ferryi_sync_point_number(point)], point);
+    _Atomic uint64_t *last = &graph->uses[ferryi_sync_point_number(point)];
+    uint64_t before = atomic_load(last);
+    while (before < point && !atomic_compare_exchange_weak(last, &before, point))
+        ;
 }
 
 static ferry_status

@@ -220,6 +220,9 @@ test_scopes_are_recorded_where_the_driver_records(void **state)
         assert_int_equal(status, FERRY_ERROR_UNSUPPORTED);
         expect_text("records graph \"others\"");
     }
+    assert_int_equal(ferry_buffer_open_device(x, INT, FERRY_READ, 0, 10, stream, &scope, &pointer),
+                     status);
+    assert_int_equal(info_of(x).scopes, 0);
     OK(ferry_graph_end(graph));
     expect_counting(f, x, 0, 0, COUNT, 0);
     OK(ferry_graph_launch(graph, stream));
@@ -563,6 +566,14 @@ test_a_graph_outlives_what_it_uses(void **state)
     ferry_buffer_destroy(&x);
 }
 
+/* Returns how many modules of kernels the fake driver has, or 0 on other devices. */
+static int
+modules_of(fixture *f)
+{
+    struct fakecuda fake;
+    return is_cuda(f) && fakecuda_find_driver(&fake) ? fake.fakecuda_live().modules : 0;
+}
+
 /* A graph launches its kernels after they were destroyed, and keeps the context. */
 static void
 test_a_graph_keeps_the_context(void **state)
@@ -579,6 +590,11 @@ test_a_graph_keeps_the_context(void **state)
     OK(launch_add(&w, stream, x, 0, COUNT, 1));
     OK(ferry_graph_end(graph));
     work_close(&w);
+    OK(ferry_stream_synchronize(stream));
+    int loaded = modules_of(f);
+    work_open(f, &w); /* to create a kernel unloads those that nothing uses any more */
+    work_close(&w);
+    assert_true(modules_of(f) >= loaded && (!is_cuda(f) || loaded > 0));
     fixture_finish(f);
     ferry_context *context = f->context;
     OK(ferry_graph_launch(graph, stream));
