@@ -379,7 +379,7 @@ close_one(struct ferryi_access *access, enum ferryi_close how, ferryi_timeline *
      * this write fails, these bytes are then not marked as lost. Nothing is recorded if a later
      * scope or launch on the same stream has already committed this write. */
     if (claim.access == FERRY_OVERWRITE && claim.place != FERRYI_PLACE_NONE &&
-        how == FERRYI_CLOSE_COMMIT && !claim.same_timeline_seen && !access->is_launch)
+        how == FERRYI_CLOSE_COMMIT && !(claim.flags & FERRYI_CLAIM_SEEN) && !access->is_launch)
         ferryi_pending_calls_overwritten(store, claim.place, claim.begin, claim.end);
 
     ferryi_places scribbled =

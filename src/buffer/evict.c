@@ -235,8 +235,8 @@ claim(ferryi_store *store, int place, struct victim *out)
                              FERRYI_ACCESS_DROP, place, NULL, FERRYI_CLAIM_CALL);
     /* Most claims of a write own room that was reserved in the valid map for the segments that the
      * write adds. This claim needs no such room: an eviction changes the whole map in one step,
-     * which adds no segment. `spent` means that the claim owns no room. */
-    store->claims[slot].spent = true;
+     * which adds no segment. FERRYI_CLAIM_SPENT means that the claim owns no room. */
+    store->claims[slot].flags = FERRYI_CLAIM_SPENT;
     store->claims[slot].thread = ferryi_thread_id();
 }
 

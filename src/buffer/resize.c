@@ -91,7 +91,7 @@ change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
     }
     if (fresh)
         store->exists &= places;
-    store->claims[slot].spent = true;
+    store->claims[slot].flags |= FERRYI_CLAIM_SPENT;
     ferryi_valid_map_resize(&store->map, bytes);
     atomic_store_explicit(&store->first.count, count, memory_order_relaxed);
 }

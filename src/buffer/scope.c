@@ -467,8 +467,10 @@ ferry_scope_close(ferry_scope *scope)
     ferryi_store *store = body ? body->store : NULL;
     if (store && ferryi_store_lock_plain(store)) {
         uint32_t slot = body->slot;
+        if (slot >= store->claim_high)
+            return close_locked(body);
         struct ferryi_claim *claim = &store->claims[slot];
-        if (slot >= store->claim_high || claim->id != body->id)
+        if (claim->id != body->id)
             return close_locked(body);
         if (!ferryi_scope_close_read(claim))
             return close_write(body, store, claim, claim->timeline);
@@ -571,7 +573,7 @@ check_bytes(ferryi_store *store, const struct ferryi_claim *claim)
     struct ferryi_range range = {claim->begin, claim->end};
     struct ferryi_access bytes =
         ferryi_access_of(store, range, FERRY_READ, claim->place, "wait for");
-    bool matter = claim->access != FERRY_OVERWRITE || claim->same_timeline_seen;
+    bool matter = claim->access != FERRY_OVERWRITE || (claim->flags & FERRYI_CLAIM_SEEN);
     return matter ? ferryi_access_check_kernels(&bytes) : FERRY_OK;
 }
 

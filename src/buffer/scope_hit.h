@@ -115,7 +115,7 @@ ferryi_scope_add_read(const ferry_buffer *buffer, ferryi_store *store, size_t of
     ferryi_scope_fill(store, slot, buffer->offset + offset * buffer->element_bytes,
                       buffer->offset + last * buffer->element_bytes,
                       ferryi_claim_kind(FERRY_READ, timeline ? timeline->place : FERRY_PLACE_HOST,
-                                        FERRYI_CLAIM_HELD, false),
+                                        FERRYI_CLAIM_HELD, 0),
                       copy, timeline, scope, out);
     return true;
 }
@@ -139,7 +139,7 @@ ferryi_scope_add_write(const ferry_buffer *buffer, ferryi_store *store, ferry_ac
     store->write_claims = 1;
     ferryi_scope_fill(store, 0, 0, store->map.bytes,
                       ferryi_claim_kind(access, timeline ? timeline->place : FERRY_PLACE_HOST,
-                                        FERRYI_CLAIM_HELD, true),
+                                        FERRYI_CLAIM_HELD, FERRYI_CLAIM_SPENT),
                       copy, timeline, scope, out);
     return true;
 }
@@ -214,7 +214,8 @@ ferryi_scope_open_locked(ferryi_store *store, struct ferryi_range range, bool to
         scope->id = ferryi_access_fill_claim(store, slot, range.begin, range.end, (uint8_t)kind,
                                              place, timeline, FERRYI_CLAIM_HELD);
         store->claims[slot].copy = copy;
-        store->claims[slot].spent = kind != FERRY_READ && whole;
+        if (kind != FERRY_READ && whole)
+            store->claims[slot].flags = FERRYI_CLAIM_SPENT;
     }
     return hit;
 }
@@ -261,9 +262,7 @@ FERRYI_INLINE bool
 ferryi_scope_close_whole(ferryi_store *store, const struct ferryi_claim *claim,
                          const ferryi_timeline *timeline)
 {
-    const union ferryi_claim_kind flags = {.each = {.same_timeline_seen = true, .spent = true}},
-                                  whole = {.each = {.spent = true}};
-    if ((claim->kind & flags.kind) != whole.kind || store->claim_count != 1 || !store->map.whole)
+    if (claim->flags != FERRYI_CLAIM_SPENT || store->claim_count != 1 || !store->map.whole)
         return false;
     if (timeline) {
         struct ferryi_place_copy *copy = claim->copy;

@@ -143,19 +143,19 @@ ferryi_claim_writes(uint8_t access)
 /*
  * Commits a write to the valid map. The claim (range lock) of a write owns one reservation in the
  * map (see valid_map.h), so the commit cannot fail. If the claim is removed without a commit, its
- * reservation is released. A claim that owns none (`spent`) covers the whole buffer, whose changes
- * need no room.
+ * reservation is released. A claim that owns none (FERRYI_CLAIM_SPENT) covers the whole buffer,
+ * whose changes need no room.
  */
 FERRYI_REQUIRES(ferryi_store_spin)
 static inline void
 ferryi_claim_commit(ferryi_store *store, struct ferryi_claim *claim, int place,
                     enum ferryi_change change)
 {
-    if (claim->spent)
+    if (claim->flags & FERRYI_CLAIM_SPENT)
         ferryi_valid_map_commit_whole(&store->map, place, change);
     else
         ferryi_valid_map_commit(&store->map, place, change, claim->begin, claim->end);
-    claim->spent = true;
+    claim->flags |= FERRYI_CLAIM_SPENT;
 }
 
 /*
@@ -269,9 +269,9 @@ ferryi_access_free_slot(const ferryi_store *store)
 
 /* Returns the members of a claim (range lock) that one word holds. */
 FERRYI_INLINE uint64_t
-ferryi_claim_kind(unsigned access, int place, enum ferryi_claim_state state, bool spent)
+ferryi_claim_kind(unsigned access, int place, enum ferryi_claim_state state, uint8_t flags)
 {
-    const union ferryi_claim_kind all = {.each = {.state = (uint8_t)state, .spent = spent}},
+    const union ferryi_claim_kind all = {.each = {.state = (uint8_t)state, .flags = flags}},
                                   place_one = {.each = {.place = 1}},
                                   access_one = {.each = {.access = 1}};
     /* `access` and `place` fit into their bytes, so each product changes only one byte of the word.
@@ -281,8 +281,8 @@ ferryi_claim_kind(unsigned access, int place, enum ferryi_claim_state state, boo
 
 /* Adds a claim (range lock) in the free entry `slot` of the table and returns the claim's id. If
  * the access writes, the claim takes over one of the caller's reservations in the valid map. A
- * caller that made no reservation must set `spent` in the claim after this call. On a per-thread
- * stream, the claim also stores the calling thread. */
+ * caller that made no reservation must set FERRYI_CLAIM_SPENT in the claim after this call. On a
+ * per-thread stream, the claim also stores the calling thread. */
 FERRYI_REQUIRES(ferryi_store_spin)
 FERRYI_INLINE uint64_t
 ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_t end,
@@ -298,7 +298,7 @@ ferryi_access_fill_claim(ferryi_store *store, uint32_t slot, size_t begin, size_
     claim->begin = begin;
     claim->end = end;
     claim->timeline = timeline;
-    claim->kind = ferryi_claim_kind(access, place, state, false);
+    claim->kind = ferryi_claim_kind(access, place, state, 0);
     if (timeline) {
         claim->generation = timeline->generation;
         claim->thread = timeline->by_thread ? ferryi_thread_id() : 0;
@@ -344,7 +344,7 @@ static inline void
 ferryi_access_remove_claim(ferryi_store *store, uint32_t slot)
 {
     const struct ferryi_claim *claim = &store->claims[slot];
-    if (claim->access != FERRY_READ && !claim->spent)
+    if (claim->access != FERRY_READ && !(claim->flags & FERRYI_CLAIM_SPENT))
         ferryi_valid_map_unreserve(&store->map, 1);
     ferryi_access_remove_spent(store, slot);
 }

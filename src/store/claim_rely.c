@@ -9,7 +9,7 @@ static bool
 is_relied_on(const struct ferryi_claim *claim, const struct ferryi_access *access)
 {
     return claim->state == FERRYI_CLAIM_HELD && ferryi_claim_writes(claim->access) &&
-           !claim->same_timeline_seen &&
+           !(claim->flags & FERRYI_CLAIM_SEEN) &&
            ferryi_overlap(claim->begin, claim->end, access->begin, access->end) &&
            ferryi_claim_same_stream(claim, access);
 }
@@ -35,7 +35,7 @@ ferryi_claim_end_relied(struct ferryi_access *access, bool commits)
             if (is_relied_on(claim, access)) {
                 ferryi_valid_map_commit(&store->map, claim->place, FERRYI_CHANGE_WRITE,
                                         claim->begin, claim->end);
-                claim->same_timeline_seen = true;
+                claim->flags |= FERRYI_CLAIM_SEEN;
                 assert(access->relied > 0);
                 access->relied--;
             }

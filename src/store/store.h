@@ -100,13 +100,19 @@ struct ferryi_interval_set {
 /* value of claim_counts when exactly one claim (range lock) is open, in the first slot */
 #define FERRYI_CLAIM_ONE (UINT64_C(1) << 32 | 1)
 
+/* Flags of a claim (range lock). One byte holds them, so that the hit path compares both at once.
+ */
+enum {
+    /* a later scope or launch on the same stream committed this write */
+    FERRYI_CLAIM_SEEN = 1,
+    /* no room in the valid map is reserved for the write, because it was committed, or covers the
+     * whole buffer (claim.h) */
+    FERRYI_CLAIM_SPENT = 2
+};
+
 #define FERRYI_CLAIM_KIND                                                                          \
     {                                                                                              \
-        uint8_t access, place, state;                                                              \
-        bool same_timeline_seen : 1; /* whether a later scope or launch on the same stream         \
-                                        committed this write */                                    \
-        bool spent : 1; /* whether no room in the valid map is reserved for it, because it was     \
-                           committed or covers the whole buffer (claim.h) */                       \
+        uint8_t access, place, state, flags;                                                       \
     }
 
 union ferryi_claim_kind {

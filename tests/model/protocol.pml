@@ -49,7 +49,7 @@ bit waiters;
 bit parked[THREADS];
 
 byte access_of[SLOTS], state_of[SLOTS], bytes_of[SLOTS], timeline_of[SLOTS];
-bit seen_of[SLOTS];    /* same_timeline_seen */
+bit seen_of[SLOTS];    /* FERRYI_CLAIM_SEEN */
 byte kept_of[SLOTS];   /* bytes of a write that the other place had as well */
 bit overrun_of[SLOTS]; /* a later scope of the same stream writes: what this one reads it has read before */
 

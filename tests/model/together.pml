@@ -41,7 +41,7 @@ byte at_host[2], at_device[2];
 byte expected[2];
 byte writer_state, opener_state, busy_state; /* of byte 0: writer, opener. Of byte 1: host; the opener has both */
 bit second;                /* the opener has claimed byte 1 */
-bit seen;                  /* the write counts: same_timeline_seen */
+bit seen;                  /* the write counts: FERRYI_CLAIM_SEEN */
 bit dropping;
 bit started;
 byte running;
