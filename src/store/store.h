@@ -468,6 +468,8 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static inline struct ferryi_claim *
 ferryi_claim_next(const ferryi_store *store, struct ferryi_claim *claim)
 {
+    if (store->claim_high == 0)
+        return NULL; /* there may be no table */
     struct ferryi_claim *next = claim ? claim + 1 : store->claims;
     const struct ferryi_claim *end = store->claims + store->claim_high;
     while (next < end && next->state == FERRYI_CLAIM_FREE)

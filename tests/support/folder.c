@@ -91,5 +91,6 @@ folder_read_file(const char *path, size_t *out_count)
     char *bytes = malloc(*out_count + 1);
     need(bytes != NULL && fread(bytes, 1, *out_count, file) == *out_count, "read", path);
     need(fclose(file) == 0, "read", path);
+    bytes[*out_count] = 0;
     return bytes;
 }

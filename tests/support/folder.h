@@ -21,7 +21,7 @@ int folder_count(const char *path);
 void folder_only_file(const char *path, char name[FOLDER_PATH_BYTES]);
 
 void folder_write_file(const char *path, const void *bytes, size_t count);
-/* Returns the contents of the file. The caller must free them. */
+/* Returns the contents of the file, and a zero after them. The caller must free them. */
 void *folder_read_file(const char *path, size_t *out_count);
 
 #endif
