@@ -169,10 +169,14 @@ copy_list_create(copy_list **out)
 static ferry_status
 add(copy_list *list, ferry_copy_region region)
 {
-    ferry_copy_region *regions = reallocarray(list->regions, list->count + 1, sizeof(region));
-    if (!regions)
-        return FERRY_ERROR_OUT_OF_MEMORY;
-    list->regions = regions;
+    /* The room is a power of two, and is doubled when it is full. */
+    if ((list->count & (list->count - 1)) == 0) {
+        size_t room = list->count ? 2 * list->count : 1;
+        ferry_copy_region *regions = reallocarray(list->regions, room, sizeof(region));
+        if (!regions)
+            return FERRY_ERROR_OUT_OF_MEMORY;
+        list->regions = regions;
+    }
     (void)ferry_buffer_retain(region.target.buffer);
     (void)ferry_buffer_retain(region.source.buffer);
     list->regions[list->count++] = region;
