@@ -263,12 +263,7 @@ end_slow(ferry_lease *lease)
                    "destroy a lease of buffer \"%s\", held by %s: %s", ferryi_store_name(store),
                    lease->label, ferry_last_error());
     ferryi_watch_unleased(store, &lease->note);
-    ferryi_store_lock(store);
-    /* In the child of a fork the lists are empty. */
-    if (!store->context->inherited)
-        ferryi_lease_detach(lease, store);
-    ferryi_store_unlock(store);
-    ferryi_store_release(store);
+    ferryi_lease_let_go(lease);
 }
 
 /* Returns whether the lease may be destroyed by the callback that this thread runs. Called only if

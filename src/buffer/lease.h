@@ -20,7 +20,10 @@ bool ferryi_lease_share(ferry_lease *lease);
  */
 ferry_status ferryi_lease_hold(ferryi_store *store, int place, const char *label,
                                ferry_lease **out);
-/* Ends and frees such a lease. Must not be called by a host function. */
+/* Removes a lease of either kind and its pin from the buffer, and drops its reference to the
+ * buffer's storage. Called without the buffer's lock. */
+void ferryi_lease_let_go(ferry_lease *lease);
+/* Ends and frees a lease without a scope. Must not be called by a host function. */
 void ferryi_lease_release(ferry_lease *lease);
 
 #endif

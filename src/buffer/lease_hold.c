@@ -7,9 +7,8 @@
 /* Leases without a scope, which hold the memory of a buffer. No handle of the program leads to
  * them. */
 
-/* Ends a lease whose context the lease does not own. */
-static void
-end(ferry_lease *lease)
+void
+ferryi_lease_let_go(ferry_lease *lease)
 {
     ferryi_store *store = lease->store;
     ferryi_store_lock(store);
@@ -18,6 +17,13 @@ end(ferry_lease *lease)
         ferryi_lease_detach(lease, store);
     ferryi_store_unlock(store);
     ferryi_store_release(store);
+}
+
+/* Ends a lease whose context the lease does not own. */
+static void
+end(ferry_lease *lease)
+{
+    ferryi_lease_let_go(lease);
     free(lease);
 }
 

@@ -82,8 +82,7 @@ pass_on_host(struct passing *passing)
     return status;
 }
 
-/* -- device memory, through the ring
- * ----------------------------------------------------------------------------- */
+/* -- device memory, through the ring ----------------------------------------------------------- */
 
 static ferry_status
 fill_from_file(struct ferryi_flow *flow, struct ferryi_chunk *chunk)
