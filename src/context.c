@@ -16,6 +16,7 @@
 #include "src/kernel/host_threads.h"
 #include "src/kernel/kernel.h"
 #include "src/store/store.h"
+#include "src/stream/captures.h"
 #include "src/stream/event.h"
 #include "src/transfer/engine.h"
 
@@ -534,6 +535,7 @@ may_wait_for_end(void)
 static void
 wait_for_ends(void)
 {
+    ferryi_captures_exit();
     while (may_wait_for_end() && atomic_load(&ends) > 0)
         ferryi_sleep_ns(EXIT_POLL_NS);
 }
@@ -549,7 +551,9 @@ end_here(void *argument)
 {
     ferry_context *context = argument;
     struct ferryi_log log = context->log;
+    ferryi_captures_hold_off();
     context_end(context);
+    ferryi_captures_release();
     ferryi_log(&log, FERRY_LOG_INFO,
                "destroy a context: a separate thread has ended it, because its last owner was a "
                "callback or a lease");

@@ -22,7 +22,7 @@ esac
 
 unset LD_LIBRARY_PATH
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
-export FERRY_DEVICE=host FERRY_CUDA_LIBRARY=/nonexistent/libcuda.so.1
+export FERRY_DEVICE=host FERRY_CUDA_LIBRARY=/dev/null/absent/libcuda.so.1
 flags=$(pkg-config ${static:+--static} --cflags --libs ferry)
 generator=$(pkg-config --variable=ferry_gen ferry)
 "$generator" kernels "$root/examples/vector_add.json" -o "$stage/vector_add_kernels.h"

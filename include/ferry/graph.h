@@ -44,10 +44,11 @@ typedef struct ferry_graph_options {
 
 /**
  * Begins to record what is queued on a stream, by any thread, instead of running it. The caller
- * owns `*out`. Waits until no other thread waits for all work of a device. Until ferry_graph_end(),
- * a call on the stream that a graph cannot contain fails with FERRY_ERROR_UNSUPPORTED and the
- * reason, and the recording goes on. So does a kernel that cannot run there. No two threads may use
- * the stream at the same time.
+ * owns `*out`. Waits until no other thread waits for all work of a device, gives idle memory back
+ * to the driver, or ends a context for a lease, a graph or a callback. Until ferry_graph_end(), a
+ * call on the stream that a graph cannot contain fails with FERRY_ERROR_UNSUPPORTED and the reason,
+ * and the recording goes on. So does a kernel that cannot run there. No two threads may use the
+ * stream at the same time.
  *
  * On CUDA and HIP, calls that must wait for all work of a device fail with FERRY_ERROR_UNSUPPORTED
  * meanwhile, in all threads: those that are ordered after work that Ferry does not know, as

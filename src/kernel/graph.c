@@ -10,6 +10,7 @@
 #include "src/base/hold.h"
 #include "src/kernel/launch.h"
 #include "src/store/watch.h"
+#include "src/stream/captures.h"
 
 /*
  * A graph is recorded work (src/buffer/recording.h) and what launches it: the driver's graph, or a

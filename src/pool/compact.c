@@ -113,8 +113,10 @@ ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool_compaction *
         out->moved_bytes = holders->relocate(holders->user, pool);
     while (is_under_way(pool) && ferryi_pool_wait_pending(pool, wait_ns))
         ;
-    if (!ferryi_pool_puts_off_frees(pool))
+    if (ferryi_pool_begin_frees(pool)) {
         out->freed_bytes = ferryi_pool_give_back(pool, 0, SIZE_MAX, UINT64_MAX, &out->freed_slabs);
+        ferryi_pool_end_frees(pool);
+    }
     end(pool);
     return FERRY_OK;
 }

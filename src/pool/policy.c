@@ -84,14 +84,13 @@ ferryi_pool_has_plenty(const ferry_pool *pool, size_t need)
            left >= ferryi_pool_new_slab_bytes(pool, need) + total / FERRYI_POOL_RESERVE_PART;
 }
 
-/* Returns whether idle memory may be returned to the backend now. This is always so if the
+/* Returns whether idle memory should be returned to the backend now. This is always so if the
  * backend's `free` does not wait for the device. Otherwise, the device must be short of memory, or
- * the amount of its free memory must be unknown, and no stream may be captured. */
+ * the amount of its free memory must be unknown. */
 static bool
-may_free(const ferry_pool *pool, size_t need)
+should_free(const ferry_pool *pool, size_t need)
 {
-    bool is_short = !pool->config.backend.free_waits || !ferryi_pool_has_plenty(pool, need);
-    return is_short && !ferryi_pool_puts_off_frees(pool);
+    return !pool->config.backend.free_waits || !ferryi_pool_has_plenty(pool, need);
 }
 
 void
@@ -100,10 +99,11 @@ ferryi_pool_make_room(ferry_pool *pool, size_t need)
     ferryi_mutex_lock(&pool->mutex);
     size_t above = surplus(pool, need), keep = pool->release_threshold_bytes;
     ferryi_mutex_unlock(&pool->mutex);
-    if (above == 0 || !may_free(pool, need))
+    if (above == 0 || !should_free(pool, need) || !ferryi_pool_begin_frees(pool))
         return;
     ferryi_pool_ask_pending(pool);
     ferryi_pool_give_back(pool, keep, above, UINT64_MAX, NULL);
+    ferryi_pool_end_frees(pool);
 }
 
 void
@@ -116,13 +116,11 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
     size_t above = ferryi_pool_excess(pool), keep = pool->release_threshold_bytes;
     uint64_t age = pool->trim_age_ns;
     bool due = pool->trim_period_ns > 0 && now >= pool->next_trim_ns;
-    ferryi_mutex_unlock(&pool->mutex);
-    if ((!due && above == 0) || ferryi_pool_puts_off_frees(pool))
-        return;
-    ferryi_mutex_lock(&pool->mutex);
     if (due)
         begin_period(pool, now);
     ferryi_mutex_unlock(&pool->mutex);
+    if ((!due && above == 0) || !ferryi_pool_begin_frees(pool))
+        return;
 
     if (due || (above > 0 && grown))
         ferryi_pool_ask_pending(pool);
@@ -130,6 +128,7 @@ ferryi_pool_maintain(ferry_pool *pool, bool grown)
         ferryi_pool_give_back(pool, keep, above, UINT64_MAX, NULL);
     if (due && age < now)
         ferryi_pool_give_back(pool, keep, SIZE_MAX, now - age, NULL);
+    ferryi_pool_end_frees(pool);
 }
 
 uint64_t

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/pool/magazine.h"
+#include "src/stream/captures.h"
 
 /* Maximum number of pending blocks that ferryi_pool_ask_oldest() reads from a bin. A pending block
  * is an idle block that queued work may still use. */
@@ -24,10 +25,20 @@ find_slab(ferry_pool *pool, uint64_t until_ns)
 }
 
 bool
-ferryi_pool_puts_off_frees(const ferry_pool *pool)
+ferryi_pool_begin_frees(const ferry_pool *pool)
 {
-    return pool->config.backend.free_waits && pool->config.order &&
-           ferryi_order_is_captured(pool->config.order);
+    if (!pool->config.backend.free_waits)
+        return true;
+    if (pool->config.order && ferryi_order_is_captured(pool->config.order))
+        return false;
+    return ferryi_captures_try_hold_off();
+}
+
+void
+ferryi_pool_end_frees(const ferry_pool *pool)
+{
+    if (pool->config.backend.free_waits)
+        ferryi_captures_release();
 }
 
 /* If the backend fails to free a slab, the slab stays in the pool as idle memory, and no more slabs
@@ -80,8 +91,10 @@ trim(ferry_pool *pool, size_t keep_bytes, uint64_t until_ns)
 {
     FERRYI_OR_RETURN(ferryi_pool_check_call(pool, "trim", true, NULL));
     ferryi_pool_ask_pending(pool);
-    if (!ferryi_pool_puts_off_frees(pool))
+    if (ferryi_pool_begin_frees(pool)) {
         ferryi_pool_give_back(pool, keep_bytes, SIZE_MAX, until_ns, NULL);
+        ferryi_pool_end_frees(pool);
+    }
     return FERRY_OK;
 }
 

@@ -329,10 +329,12 @@ FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *blo
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
-/* Returns whether memory must not be returned to the backend now unless memory is short. This is so
- * while a stream is captured into a graph, if the backend's `free` waits for the device: such a
- * wait may invalidate the capture. */
-bool ferryi_pool_puts_off_frees(const ferry_pool *pool);
+/* Begin and end to return memory to the backend that is not needed elsewhere. The first function
+ * returns false, and the second must not be called, while a stream is captured into a graph, if the
+ * backend's `free` waits for the device: such a wait may invalidate the capture. Between the two,
+ * Ferry begins no capture. */
+bool ferryi_pool_begin_frees(const ferry_pool *pool);
+void ferryi_pool_end_frees(const ferry_pool *pool);
 /* Returns idle memory to the backend, starting with the memory that has been idle for longest.
  * Stops when at most `keep_bytes` bytes are cached, or when `want_bytes` bytes were returned. Keeps
  * slabs that queued work uses, and slabs whose last block was released after `until_ns`. Adds the

@@ -278,10 +278,6 @@ bool ferryi_timeline_is_captured(ferryi_timeline *timeline);
 ferryi_timeline *ferryi_timeline_next(ferryi_order *order, const ferryi_timeline *last);
 /* Returns whether any stream that Ferry knows is being captured. Asks the driver about each. */
 bool ferryi_order_is_captured(ferryi_order *order);
-/* Begin and end the driver's capture of a stream, as the functions of the device table do. A
- * capture begins when no thread waits for all work of a device, which would invalidate it. */
-ferry_status ferryi_capture_begin(ferryi_device *device, void *stream);
-ferry_status ferryi_capture_end(ferryi_device *device, void *stream, void **out_graph);
 /* Waits for all work of the device. Fails with UNSUPPORTED, and does not wait, if a stream of the
  * device that Ferry knows is being captured, because the wait would invalidate all captures. */
 ferry_status ferryi_order_synchronize(ferryi_order *order, ferryi_device *device);

@@ -2,6 +2,7 @@
 #include "src/stream/timeline.h"
 
 #include "src/base/hold.h"
+#include "src/stream/captures.h"
 
 /*
  * The end of timelines, and what may end them without notice.
@@ -188,45 +189,6 @@ ferryi_order_is_captured(ferryi_order *order)
     return find_captured(order, NULL);
 }
 
-/* Numbers of the captures of all contexts that Ferry has begun, and of the waits for all work of a
- * device that can capture. A wait would invalidate a capture of the same process. So a capture
- * begins when no wait is under way, and a wait that finds a capture is refused. Each side raises
- * its number before it looks at the other one. */
-static atomic_int captures, waits;
-
-ferry_status
-ferryi_capture_begin(ferryi_device *device, void *stream)
-{
-    atomic_fetch_add(&captures, 1);
-    while (atomic_load(&waits) > 0)
-        ferryi_sleep_ns(20000);
-    ferry_status status = FERRYI_CALL(device, capture_begin, stream);
-    if (status != FERRY_OK)
-        atomic_fetch_sub(&captures, 1);
-    return status;
-}
-
-ferry_status
-ferryi_capture_end(ferryi_device *device, void *stream, void **out_graph)
-{
-    ferry_status status = FERRYI_CALL(device, capture_end, stream, out_graph);
-    atomic_fetch_sub(&captures, 1);
-    return status;
-}
-
-static ferry_status
-wait_beside_captures(ferryi_device *device)
-{
-    atomic_fetch_add(&waits, 1);
-    ferry_status status = atomic_load(&captures) > 0
-                              ? ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                                            "wait for all work of a device: a graph is being "
-                                            "recorded, and the wait would invalidate that")
-                              : ferryi_device_synchronize(device);
-    atomic_fetch_sub(&waits, 1);
-    return status;
-}
-
 ferry_status
 ferryi_order_synchronize(ferryi_order *order, ferryi_device *device)
 {
@@ -240,7 +202,13 @@ ferryi_order_synchronize(ferryi_order *order, ferryi_device *device)
             "and the wait would invalidate the capture. Only such a wait covers work on streams "
             "that Ferry does not know; end the capture first",
             captured->place);
-    return wait_beside_captures(device);
+    if (!ferryi_captures_try_hold_off())
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "wait for all work of a device: a graph is being recorded, and the wait "
+                           "would invalidate that");
+    ferry_status status = ferryi_device_synchronize(device);
+    ferryi_captures_release();
+    return status;
 }
 
 /* -- retiring ---------------------------------------------------------------------------------- */

@@ -404,6 +404,24 @@ may_be_own(struct ferryi_pins *pins, const char *pointer, size_t bytes)
     return own;
 }
 
+static bool
+is_remembered(const _Atomic uintptr_t set[2], uintptr_t address)
+{
+    return atomic_load_explicit(&set[0], memory_order_relaxed) == address ||
+           atomic_load_explicit(&set[1], memory_order_relaxed) == address;
+}
+
+/* Remembers an address instead of the older one of its set. */
+static void
+remember(_Atomic uintptr_t set[2], uintptr_t address)
+{
+    if (is_remembered(set, address))
+        return;
+    atomic_store_explicit(&set[1], atomic_load_explicit(&set[0], memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&set[0], address, memory_order_relaxed);
+}
+
 bool
 ferryi_pins_are_foreign(struct ferryi_pins *pins, ferryi_device *device, const void *pointer,
                         size_t bytes)
@@ -411,11 +429,10 @@ ferryi_pins_are_foreign(struct ferryi_pins *pins, ferryi_device *device, const v
     if (!(device->capabilities & FERRYI_DEVICE_FINDS_PINNED))
         return false;
     const uintptr_t address = (uintptr_t)pointer;
-    _Atomic uintptr_t *slot =
-        &pins->pageable[(address ^ address / ferryi_page_bytes()) % FERRYI_PIN_PAGEABLE];
+    _Atomic uintptr_t *set =
+        pins->pageable[(address ^ address / ferryi_page_bytes()) % FERRYI_PIN_PAGEABLE];
     unsigned questions = atomic_fetch_add_explicit(&pins->questions, 1, memory_order_relaxed);
-    if (atomic_load_explicit(slot, memory_order_relaxed) == address &&
-        questions % FERRYI_PIN_ASK_AGAIN != FERRYI_PIN_ASK_AGAIN - 1)
+    if (is_remembered(set, address) && questions % FERRYI_PIN_ASK_AGAIN != FERRYI_PIN_ASK_AGAIN - 1)
         return false;
     const uint64_t before = atomic_load(&ranges_ever);
     if (may_be_own(pins, pointer, bytes))
@@ -426,7 +443,7 @@ ferryi_pins_are_foreign(struct ferryi_pins *pins, ferryi_device *device, const v
     if (FERRYI_CALL(device, memory_is_pinned, pointer, bytes, &pinned) != FERRY_OK)
         ferryi_last_error_restore(&error);
     if (!pinned)
-        atomic_store_explicit(slot, address, memory_order_relaxed);
+        remember(set, address);
     /* If Ferry has registered memory in the meantime, it may be this memory. */
     return pinned && atomic_load(&ranges_ever) == before;
 }

@@ -31,9 +31,11 @@
 
 #define FERRYI_PIN_PIECE_BYTES ((size_t)256 << 20)
 
-/* Number of addresses of pageable memory that are remembered, and number of questions after which
- * the driver is asked again even for such an address, because its memory may have changed. */
-#define FERRYI_PIN_PAGEABLE  64
+/* Numbers of sets of two addresses of pageable memory that are remembered, and of questions after
+ * which the driver is asked again even for such an address, because its memory may have changed.
+ * With one address in each set, two arrays that a program copies in turns could displace each other
+ * each time, as chance placed them. */
+#define FERRYI_PIN_PAGEABLE  32
 #define FERRYI_PIN_ASK_AGAIN 64
 
 FERRYI_MUTEX_CLASS(ferryi_pins_mutex);
@@ -65,7 +67,7 @@ struct ferryi_pins {
     _Atomic size_t count; /* number of items; changed only under the mutex */
     /* addresses of memory that was not page-locked by others when the driver was asked, and number
      * of questions so far */
-    _Atomic uintptr_t pageable[FERRYI_PIN_PAGEABLE];
+    _Atomic uintptr_t pageable[FERRYI_PIN_PAGEABLE][2];
     _Atomic unsigned questions;
     /* number of Ferry's ranges that were page-locked since the last reset of the statistics */
     _Atomic uint64_t turned;

@@ -652,6 +652,86 @@ test_another_thread_writes(void **state)
     ferry_stream_destroy(&stream);
 }
 
+static bool
+driver_records(fixture *f)
+{
+    return f->context->devices[1]->properties.language != FERRY_LANGUAGE_NONE;
+}
+
+static uint64_t
+reserved_after_trim(ferry_pool *pool)
+{
+    ferry_pool_stats stats;
+    OK(ferry_pool_trim(pool, 0));
+    OK(ferry_pool_get_stats(pool, &stats));
+    return stats.reserved_bytes;
+}
+
+/* A pool of another context frees no memory during a recording, which the driver may invalidate. */
+static void
+test_a_pool_frees_after_a_recording(void **state)
+{
+    fixture *f = *state, other;
+    need_graphs(f, false);
+    fixture_open(&other, NULL);
+    ferry_pool *pool;
+    OK(ferry_context_pool(other.context, 1, FERRY_MEMORY_DEVICE, &pool));
+    ferry_stream *stream = make_stream(f, 1);
+    ferry_buffer *x = make_ints(f, COUNT), *its = make_ints(&other, 1 << 20);
+    OK(fill_ints(its, 0, 1 << 20, 1, other.stream));
+    OK(ferry_stream_synchronize(other.stream));
+    ferry_buffer_destroy(&its);
+
+    ferry_graph *graph = begin(stream, "step");
+    if (driver_records(f))
+        assert_true(reserved_after_trim(pool) > 0);
+    OK(fill_ints(x, 0, COUNT, 1, stream));
+    OK(ferry_graph_end(graph));
+    assert_int_equal(reserved_after_trim(pool), 0);
+    ferry_graph_destroy(&graph);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&stream);
+    fixture_close(&other);
+}
+
+static void
+count_end(ferry_log_level level, const char *message, void *user)
+{
+    (void)level;
+    atomic_fetch_add((atomic_int *)user, strstr(message, "a separate thread has ended it") != NULL);
+}
+
+/* A separate thread that ends a context frees memory, too. */
+static void
+test_a_context_ends_after_a_recording(void **state)
+{
+    fixture *f = *state, other;
+    atomic_int ended = 0;
+    need_graphs(f, false);
+    fixture_open(&other, &(ferry_context_options){.log = count_end, .log_user = &ended});
+    ferry_stream *stream = make_stream(f, 1), *its = make_stream(&other, 1);
+    ferry_buffer *x = make_counting(f, COUNT, 0), *y = make_ints(f, COUNT);
+    ferry_graph *owner = begin(its, "owner");
+    OK(ferry_graph_end(owner));
+    ferry_stream_destroy(&its);
+    fixture_finish(&other);
+
+    ferry_graph *graph = begin(stream, "step");
+    ferry_context_destroy(&other.context);
+    ferry_graph_destroy(&owner);
+    ferryi_sleep_ns(20000000);
+    assert_true(atomic_load(&ended) == 0 || !driver_records(f));
+    OK(copy_ints(y, x, stream));
+    OK(ferry_graph_end(graph));
+    while (atomic_load(&ended) == 0)
+        ferryi_sleep_ns(100000);
+    OK(ferry_graph_launch(graph, stream));
+    expect_counting(f, y, 0, 0, COUNT, 0);
+    ferry_graph_destroy(&graph);
+    DESTROY_BUFFERS(&x, &y);
+    ferry_stream_destroy(&stream);
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 static atomic_bool fails;
@@ -844,6 +924,8 @@ main(void)
         TEST(test_a_graph_outlives_what_it_uses),
         TEST(test_a_graph_keeps_the_context),
         TEST(test_another_thread_writes),
+        TEST(test_a_pool_frees_after_a_recording),
+        TEST(test_a_context_ends_after_a_recording),
         TEST(test_a_failing_launch_loses_what_it_writes),
         TEST(test_failing_driver_calls),
         TEST(test_a_launch_is_one_driver_call),

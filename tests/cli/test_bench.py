@@ -18,7 +18,7 @@ import xml.etree.ElementTree
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that does not exist
+ABSENT = "/dev/null/absent/libcuda.so.1"  # a CUDA driver that does not exist
 MEMBERS = ["command", "schema", "version", "kind", "device", "cpu", "cores", "quick", "assertions", "seconds", "units", "transfers", "clock_ns",
            "allocations", "conversions", "scopes"]
 MEANS = ["by_hand_pageable", "by_hand_pinned", "ferry_pageable", "ferry_pinned"]
@@ -135,9 +135,9 @@ def check_wrong_use(tap, ferry):
     tap.case("surplus argument", expect((done.returncode == 2, f"exit status {done.returncode}"), ("usage:" in done.stderr, done.stderr)))
     done = run(ferry, "-q", "-d", "cuda")
     tap.case("absent device", expect((done.returncode == 1, f"exit status {done.returncode}"), (ABSENT in done.stderr, done.stderr)))
-    done = run(ferry, "-q", "-d", "emulated", "-j", "/nonexistent/file")
+    done = run(ferry, "-q", "-d", "emulated", "-j", "/dev/null/absent/file")
     tap.case("file that cannot be written", expect(
-        (done.returncode == 1, f"exit status {done.returncode}"), ("ferry bench: /nonexistent/file: " in done.stderr, done.stderr)))
+        (done.returncode == 1, f"exit status {done.returncode}"), ("ferry bench: /dev/null/absent/file: " in done.stderr, done.stderr)))
 
 
 def main():

@@ -16,7 +16,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "lint"))
 from tap import Tap  # noqa: E402
 
-ABSENT = "/nonexistent/libcuda.so.1"  # a CUDA driver that does not exist
+ABSENT = "/dev/null/absent/libcuda.so.1"  # a CUDA driver that does not exist
 INFO_MEMBERS = {"command", "schema", "version", "header_version", "devices", "cuda", "why_no_cuda", "hip", "why_no_hip", "cufile", "why_no_cufile",
                 "kernel_cache", "why_no_kernel_cache", "places"}
 PLACE_MEMBERS = {"place", "kind", "name", "native", "coherent", "architecture", "driver_version", "target", "capability_bits",

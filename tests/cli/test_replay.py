@@ -114,7 +114,7 @@ def check_devices(tap, ferry, log, fakecuda):
     tap.case("FERRY_DEVICE", expect(("emulated" in report["device"].lower(), report["device"])))
     report = ferry.json("--limit", "64MiB", "-d", "cuda", log, FERRY_CUDA_LIBRARY=fakecuda)
     tap.case("on cuda", expect((report["pool"]["take"]["count"] == 4, "takes"), (report["limit_bytes"] == 64 << 20, "limit")))
-    done = ferry("-d", "cuda", log, FERRY_CUDA_LIBRARY="/nonexistent/libcuda.so.1")
+    done = ferry("-d", "cuda", log, FERRY_CUDA_LIBRARY="/dev/null/absent/libcuda.so.1")
     tap.case("an absent device", expect((done.returncode == 1, f"exit status {done.returncode}"), ("opening the device" in done.stderr, done.stderr)))
 
 

@@ -492,13 +492,13 @@ def check_files(tap, programs):
     tap.case("the environment numbers contexts", expect(
         (done.returncode == 0, done.stderr), (first["launches"] == 0, "first"), (second["launches"] == 2, "second")))
     path = programs.folder / "option.json"
-    programs.run("known", path, FERRY_TRACE="/nonexistent/other")
+    programs.run("known", path, FERRY_TRACE="/dev/null/absent/other")
     tap.case("the option is stronger than the environment", expect((path.exists(), "no file")))
-    for how, arguments, variables in (("option", ["/nonexistent/a"], {}), ("environment", [], {"FERRY_TRACE": "/nonexistent/a"})):
+    for how, arguments, variables in (("option", ["/dev/null/absent/a"], {}), ("environment", [], {"FERRY_TRACE": "/dev/null/absent/a"})):
         done = programs.run("refused", *arguments, **variables)
         lines = done.stdout.splitlines()
         tap.case(f"a file that cannot be made, by {how}", expect(
-            (lines[0] == "FERRY_ERROR_IO", done.stdout), ("/nonexistent/a" in lines[1], done.stdout), (lines[2] == "none", "a context")))
+            (lines[0] == "FERRY_ERROR_IO", done.stdout), ("/dev/null/absent/a" in lines[1], done.stdout), (lines[2] == "none", "a context")))
     done = programs.run("refused", FERRY_TRACE="")
     tap.case("an empty name is none", expect((done.stdout.startswith("FERRY_OK"), done.stdout)))
     if pathlib.Path("/dev/full").exists():
@@ -557,10 +557,10 @@ def check_words(tap, programs, path):
     for text, word in wrong.items():
         done = programs.trace("-", text=text)
         tap.case(f"no trace: {text[:30]}", expect((done.returncode == 1, f"exit status {done.returncode}"), (word in done.stderr, done.stderr)))
-    done = programs.trace("/nonexistent/trace.json")
-    tap.case("a file that is not there", expect((done.returncode == 1, "exit status"), ("/nonexistent/trace.json" in done.stderr, done.stderr)))
-    done = programs.trace("--output", "/nonexistent/out", path)
-    tap.case("an output that cannot be written", expect((done.returncode == 1, "exit status"), ("/nonexistent/out" in done.stderr, done.stderr)))
+    done = programs.trace("/dev/null/absent/trace.json")
+    tap.case("a file that is not there", expect((done.returncode == 1, "exit status"), ("/dev/null/absent/trace.json" in done.stderr, done.stderr)))
+    done = programs.trace("--output", "/dev/null/absent/out", path)
+    tap.case("an output that cannot be written", expect((done.returncode == 1, "exit status"), ("/dev/null/absent/out" in done.stderr, done.stderr)))
     done = programs.trace("--json", "-", text="[]")
     tap.case("an empty trace", expect((done.returncode == 0, done.stderr), (json.loads(done.stdout)["events"] == 0, done.stdout)))
 

@@ -136,7 +136,7 @@ test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
 {
     (void)state;
     /* This path makes sure that the machine's real driver, if it has one, is not found. */
-    setenv("FERRY_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", 1);
+    setenv("FERRY_CUDA_LIBRARY", "/dev/null/absent/libcuda.so.1", 1);
     assert_refuses("cuda", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:0,cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_refuses("cuda:all", FERRY_ERROR_NO_DEVICE);
@@ -145,7 +145,7 @@ test_without_a_driver_cuda_is_absent_and_null_is_the_host(void **state)
      * might think that other numbers exist. */
     assert_refuses("cuda:1", FERRY_ERROR_NO_DEVICE);
     assert_non_null(strstr(ferry_last_error(), "there is no cuda device"));
-    assert_non_null(strstr(ferry_last_error(), "/nonexistent/libcuda.so.1"));
+    assert_non_null(strstr(ferry_last_error(), "/dev/null/absent/libcuda.so.1"));
 }
 
 struct said {

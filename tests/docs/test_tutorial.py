@@ -38,7 +38,7 @@ def set_up(folder, ferry, generator, library, includes, compiler):
         f"Cflags: {' '.join(f'-I{path}' for path in includes)}\nLibs: -L{where} -lferry\n", encoding="utf-8")
     kept = {name: value for name, value in os.environ.items() if name != "FERRY_DEVICE"}
     return {**kept, "HOME": str(folder), "PATH": f"{tools}:{os.environ['PATH']}", "PKG_CONFIG_PATH": str(tools), "FERRY_CACHE_DIR": "",
-            "FERRY_CUDA_LIBRARY": "/nonexistent/libcuda.so.1",
+            "FERRY_CUDA_LIBRARY": "/dev/null/absent/libcuda.so.1",
             "LD_LIBRARY_PATH": f"{where}:{os.environ.get('LD_LIBRARY_PATH', '')}"}
 
 

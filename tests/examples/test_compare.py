@@ -36,7 +36,7 @@ def compare(folder, device, heights):
     """(titles of the columns, {row: values}, the whole text)"""
     source, target = os.path.join(folder, "in.npy"), os.path.join(folder, "out.png")
     np.save(source, heights)
-    environment = {**os.environ, "FERRY_CUDA_LIBRARY": "/nonexistent/libcuda.so.1"}
+    environment = {**os.environ, "FERRY_CUDA_LIBRARY": "/dev/null/absent/libcuda.so.1"}
     environment.pop("FERRY_DEVICE", None)
     environment.update({"FERRY_DEVICE": device} if device else {})
     programs = os.path.dirname(os.path.abspath(PROGRAM))

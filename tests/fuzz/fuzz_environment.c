@@ -24,7 +24,7 @@ set_line(int which, const char *text)
         "FERRY_CACHE_DIR", "FERRY_TUNING",         "FERRY_TRACE"};
     char value[LINE_MAX_BYTES + 64];
     snprintf(value, sizeof(value), "%s%s",
-             which == 0 || which == VARIABLES - 1 ? "" : "/nonexistent/ferry/", text);
+             which == 0 || which == VARIABLES - 1 ? "" : "/dev/null/absent/ferry/", text);
     /* The memory sanitizer does not see the writes of a real NVRTC library. So in builds with it,
      * FERRY_NVRTC_LIBRARY always names a missing library. */
     if (*text || (FERRYI_MEMORY_SANITIZER && strcmp(names[which], "FERRY_NVRTC_LIBRARY") == 0))

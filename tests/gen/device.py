@@ -28,7 +28,7 @@ KERNELS = {"ferry": 1, "prefix": "mylib", "header": "k.h", "types": ["point.json
     {"name": "move", "parameters": ["update point p"], "each": "p[i].x += p[i].y;"},
     {"name": "total", "sum": "double", "parameters": ["read float z"], "each": "z[i]"}]}
 ALL = ("mylib_first", "mylib_move", "mylib_total", "mylib_total_into")
-MISSING = {"FERRY_NVRTC_LIBRARY": "/nonexistent", "FERRY_HIPRTC_LIBRARY": "/nonexistent", "PATH": "/nonexistent"}
+MISSING = {"FERRY_NVRTC_LIBRARY": "/dev/null/absent", "FERRY_HIPRTC_LIBRARY": "/dev/null/absent", "PATH": "/dev/null/absent"}
 
 
 def fake(folder, name, *options):
@@ -73,14 +73,14 @@ def fake_cases(tap, folder, fakes):
     wheel.mkdir(parents=True)
     shutil.copy(fakes["FERRY_NVRTC_LIBRARY"], wheel / "libnvrtc.so.13")
     other = {**fakes, "FERRY_NVRTC_LIBRARY": "", "FAKENVRTC_VERSION": "121"}
-    for name, found in (("a wheel", {"PYTHONPATH": str(folder / "site")}), ("a folder", {"FERRY_NVRTC_FOLDERS": f"/nonexistent:{wheel}"})):
+    for name, found in (("a wheel", {"PYTHONPATH": str(folder / "site")}), ("a folder", {"FERRY_NVRTC_FOLDERS": f"/dev/null/absent:{wheel}"})):
         expect(tap, f"NVRTC of {name}", ferry_gen("check", "--device-target", "sm_75", folder / "k.json", env={**other, **found}), 0,
                [line.replace("compute_75", "sm_75").replace("13.0", "12.1") for line in lines[:4]])
     missing = "names no library that can be loaded"
     expect(tap, "no compiler", ferry_gen(*check, env=MISSING), 77,
            [f"NVRTC: FERRY_NVRTC_LIBRARY {missing}", f"hiprtc: FERRY_HIPRTC_LIBRARY {missing}", "clang: not installed"],
            ["ferry-gen: no text was compiled, because no compiler for it is installed; install"])
-    expect(tap, "no compiler of the target", ferry_gen("check", "--device-target", "gfx942", folder / "k.json", env={**fakes, "FERRY_HIPRTC_LIBRARY": "/nonexistent"}), 77)
+    expect(tap, "no compiler of the target", ferry_gen("check", "--device-target", "gfx942", folder / "k.json", env={**fakes, "FERRY_HIPRTC_LIBRARY": "/dev/null/absent"}), 77)
     expect(tap, "no compiler is asked without the option", ferry_gen("check", folder / "k.json", env=MISSING), 0, absent=["NVRTC", "clang"])
 
     write(folder, "struct mylib_point { float x, y; };\n#error")
@@ -102,7 +102,7 @@ def real_cases(tap, folder):
     texts = texts_of(KernelFile(str(SEVERAL), read_object(str(SEVERAL), "")))
     lines = [f"{SEVERAL}: {text.name}: compiles as {TITLES[text.language]} for {compiler.default} by {compiler.title}"
              for compiler in found for text in texts if text.language == compiler.language and text.language != "hip"]
-    expect(tap, f"{len(lines)} texts compile", ferry_gen("check", "--device", SEVERAL, env={"FERRY_HIPRTC_LIBRARY": "/nonexistent"}), 0, lines)
+    expect(tap, f"{len(lines)} texts compile", ferry_gen("check", "--device", SEVERAL, env={"FERRY_HIPRTC_LIBRARY": "/dev/null/absent"}), 0, lines)
 
     # The compiler of C sees the struct of the program alone, and that of a device the declaration alone.
     nvrtc = Runtime("nvrtc")
@@ -128,7 +128,7 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name).resolve()
-        fakes = {"FERRY_NVRTC_LIBRARY": fake(folder, "nvrtc"), "FERRY_HIPRTC_LIBRARY": fake(folder, "hiprtc", "-DFAKEHIPRTC"), "PATH": "/nonexistent"}
+        fakes = {"FERRY_NVRTC_LIBRARY": fake(folder, "nvrtc"), "FERRY_HIPRTC_LIBRARY": fake(folder, "hiprtc", "-DFAKEHIPRTC"), "PATH": "/dev/null/absent"}
         fake_cases(tap, folder, fakes)
         real_cases(tap, folder)
     return tap.end()

@@ -23,7 +23,7 @@ ITEM = re.compile(r"(?:[cpyf]:[^ ;]+|[hs]:) [a-z0-9.+-]+(?: [a-z0-9.+-]+)*")
 def missing(root, path, *purposes):
     """Packages, with the programs of one folder."""
     script = f'. packaging/needs.sh; missing_packages {" ".join(purposes)}'
-    environment = {"PATH": path, "HOME": "/nonexistent", "FERRY_PYTHON": "/nonexistent/python3"}
+    environment = {"PATH": path, "HOME": "/dev/null/absent", "FERRY_PYTHON": "/dev/null/absent/python3"}
     done = subprocess.run([shutil.which("sh"), "-eu", "-c", script], cwd=root, env=environment, capture_output=True, text=True, check=False)
     return done.stdout.split() if done.returncode == 0 else [done.stderr]
 

@@ -248,6 +248,23 @@ test_few_questions_about_pageable_memory(void **state)
     assert_int_equal(fake->fakecuda_calls_of(QUESTION) - before, 1);
 }
 
+/* Two arrays are copied in turns, wherever chance places them: here at addresses of one set. */
+static void
+test_two_arrays_do_not_displace_each_other(void **state)
+{
+    (void)state;
+    const size_t apart = FERRYI_PIN_PAGEABLE * ferryi_page_bytes();
+    char *memory = aligned_alloc(4096, apart + BYTES);
+    assert_non_null(memory);
+    uint64_t before = fake->fakecuda_calls_of(QUESTION);
+    for (int round = 0; round < 6; round++) {
+        cross((int32_t *)memory, true);
+        cross((int32_t *)(memory + apart), true);
+    }
+    assert_int_equal(fake->fakecuda_calls_of(QUESTION) - before, 2);
+    free(memory);
+}
+
 /* Checks that a question which fails has no effect, whichever of its driver calls fails. Each round
  * uses another address, because Ferry remembers addresses that seemed pageable. */
 static void
@@ -364,6 +381,7 @@ main(void)
         PINNED_TEST(test_memory_in_part_of_others_is_staged),
         PINNED_TEST(test_answers_follow_the_memory),
         PINNED_TEST(test_few_questions_about_pageable_memory),
+        PINNED_TEST(test_two_arrays_do_not_displace_each_other),
         PINNED_TEST(test_failing_questions_are_not_told),
         PINNED_TEST(test_memory_of_another_context_is_staged),
         PINNED_TEST(test_memory_that_ferry_registered_in_part_is_staged),

@@ -410,9 +410,9 @@ test_a_missing_nvrtc_is_unsupported(void **state)
     bool had = have_nvrtc();
     const char *asked = getenv("FERRY_NVRTC_LIBRARY");
     char *before = asked ? strdup(asked) : NULL;
-    setenv("FERRY_NVRTC_LIBRARY", "/nonexistent/libnvrtc.so", 1);
+    setenv("FERRY_NVRTC_LIBRARY", "/dev/null/absent/libnvrtc.so", 1);
     assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_UNSUPPORTED);
-    assert_says("/nonexistent/libnvrtc.so");
+    assert_says("/dev/null/absent/libnvrtc.so");
     /* FERRY_NVRTC_LIBRARY names a library that is not NVRTC, so compiling must fail. */
     setenv("FERRY_NVRTC_LIBRARY", "libm.so.6", 1);
     assert_int_equal(ferry_kernel_check(&source, NULL), FERRY_ERROR_UNSUPPORTED);
