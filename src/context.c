@@ -410,7 +410,8 @@ take_store(ferry_context *context)
         ferryi_mutex_unlock(&context->store_mutex);
         if (!going && (store || atomic_load(&context->ending_wraps) == 0))
             return store;
-        ferryi_sleep_ns(10000);
+        if (!ferryi_stores_free_spare(context))
+            ferryi_sleep_ns(10000);
     }
 }
 
@@ -499,7 +500,6 @@ context_end(ferry_context *context)
     for (int place = 1; place <= context->place_count; place++)
         context->devices[place]->ops->close(context->devices[place]);
     atomic_store(&context->closed, true);
-    ferryi_stores_clear(context);
     ferryi_trace_close(&context->trace);
     ferryi_after_fork_remove(context);
     ferryi_housekeeper_free(&context->housekeeper);

@@ -12,15 +12,12 @@
 #include "src/store/claim.h"
 #include "src/store/lease_list.h"
 #include "src/store/pending_calls.h"
+#include "src/store/spare_stores.h"
 #include "src/store/watch.h"
 
-/* Whether freed stores are cached for reuse. A store is the storage of one buffer. A cached store
- * keeps its table of range locks, the memory of its valid map and its reference to the context. So
- * a new temporary buffer allocates only the memory of its replicas. The address sanitizer needs
- * real frees to find uses after free, so stores are not cached when it is enabled. */
+/* The address sanitizer finds uses of freed stores only if they are freed. */
 #define KEEPS_STORES (!FERRYI_ADDRESS_SANITIZER)
-#define SPARE_STORES 32
-#define SPARE_CLAIMS 64 /* a store with a larger table of range locks is not cached for reuse */
+#define SPARE_CLAIMS 64 /* a store with a larger table of range locks does not become spare */
 
 static void
 free_memory(ferryi_store *store)
@@ -29,23 +26,6 @@ free_memory(ferryi_store *store)
     ferryi_valid_map_clear(&store->map);
     free(store->claims);
     free(store);
-}
-
-/* Zeroes a store (the storage of a buffer) but keeps its allocations. The store's replicas and
- * rarely used members were zeroed before the store was cached for reuse. */
-static void
-clean(ferryi_store *store)
-{
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
-    struct ferryi_claim *claims = store->claims;
-    uint32_t capacity = store->claim_capacity;
-    ferryi_valid_map map = store->map;
-    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    memset(store, 0, sizeof(*store));
-    atomic_init(&store->cold, cold);
-    store->claims = claims;
-    store->claim_capacity = capacity;
-    store->map = map;
 }
 
 static void
@@ -86,53 +66,61 @@ list(ferry_context *context, ferryi_store *store)
     context->store_count++;
 }
 
-FERRYI_REQUIRES(ferryi_stores_mutex)
+/* Sets the members of a store that depend on its buffer, and gives it the first reference. The
+ * other members are zero, or a spare store keeps them. */
+FERRYI_REQUIRES(ferryi_store_spin)
 static void
-begin(ferryi_store *store, ferry_context *context, size_t bytes,
-      const ferry_buffer_options *options)
+begin(ferryi_store *store, size_t bytes, const ferry_buffer_options *options)
 {
-    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     ferryi_valid_map_reuse(&store->map, bytes);
-    store->context = context;
-    store->next_id = context->last_id;
     store->visited = (uint32_t)store->next_id;
-    atomic_init(&store->word, context->store_word);
     store->references = 1;
+    store->exists = 0;
+    store->crowded = false;
+    store->read_only = false;
     store->memory = (uint8_t)options->memory;
     store->align_shift = options->align ? (uint8_t)__builtin_ctzll(options->align) : 8;
     store->scrub = options->scrub;
     store->zero_on_release = options->zero_on_release;
     store->borrowed_place = FERRYI_PLACE_NONE;
-    store->shared = options->memory == FERRY_MEMORY_MANAGED ? UINT32_MAX : (context->coherent | 1u);
+    store->shared =
+        options->memory == FERRY_MEMORY_MANAGED ? UINT32_MAX : (store->context->coherent | 1u);
 }
 
-/* Returns a cached store, or allocates one. */
 static ferryi_store *
-obtain(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
-       struct ferryi_store_cold *cold)
+allocate(ferry_context *context, size_t bytes, const ferry_buffer_options *options, bool listed,
+         struct ferryi_store_cold *cold)
 {
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    ferryi_store *store = calloc(1, sizeof(*store) + (size_t)(context->place_count + 1) *
+                                                         sizeof(struct ferryi_place_copy));
+    if (!store)
+        return NULL;
+    ferryi_shell_retain(context);
+    store->context = context;
+    atomic_init(&store->word, context->store_word);
+    atomic_init(&store->cold, cold);
     ferryi_mutex_lock(&context->store_mutex);
-    ferryi_store *store = context->spare_stores;
-    if (store) {
-        context->spare_stores = store->next;
-        context->spare_store_count--;
-        clean(store);
-    } else {
-        store = calloc(1, sizeof(*store) + (size_t)(context->place_count + 1) *
-                                               sizeof(struct ferryi_place_copy));
-        if (store)
-            ferryi_shell_retain(context);
-    }
-    if (store) {
-        begin(store, context, bytes, options);
-        if (cold) {
-            free_cold(ferryi_store_cold_of(store));
-            atomic_init(&store->cold, cold);
-        }
-        if (listed)
-            list(context, store);
-    }
+    store->next_id = context->last_id;
+    begin(store, bytes, options);
+    store->is_listed = listed;
+    if (listed)
+        list(context, store);
     ferryi_mutex_unlock(&context->store_mutex);
+    return store;
+}
+
+/* Returns a spare store as a new one, or NULL. */
+static ferryi_store *
+reuse(ferry_context *context, size_t bytes, const ferry_buffer_options *options)
+{
+    ferryi_store *store = ferryi_spare_store_take(context);
+    if (!store)
+        return NULL;
+    ferryi_store_lock(store);
+    assert(store->claim_counts == 0 && store->write_claims == 0 && store->first.offset == 0);
+    begin(store, bytes, options);
+    ferryi_store_unlock(store);
     return store;
 }
 
@@ -146,7 +134,9 @@ ferryi_store_create(ferry_context *context, size_t bytes, const ferry_buffer_opt
     struct ferryi_store_cold *cold = NULL;
     if (options->name)
         FERRYI_OR_RETURN(make_name(options->name, &cold));
-    ferryi_store *store = obtain(context, bytes, options, listed, cold);
+    ferryi_store *store = listed && !cold ? reuse(context, bytes, options) : NULL;
+    if (!store)
+        store = allocate(context, bytes, options, listed, cold);
     if (!store) {
         free_cold(cold);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
@@ -289,48 +279,15 @@ end_wrap(ferryi_store *store)
             ferryi_store_name(store), ferry_last_error());
 }
 
-/* Removes a buffer from the context's list. Called before the buffer's on_release callback runs, so
- * that no other thread finds the buffer while the callback runs. */
+/* Removes a store (the storage of a buffer) from the context's list. */
 static void
-unlist_wrap(ferry_context *context, ferryi_store *store)
-{
-    ferryi_mutex_lock(&context->store_mutex);
-    ferryi_store_unlist(store);
-    ferryi_mutex_unlock(&context->store_mutex);
-}
-
-/* Returns whether the struct of rarely used members contains nothing except counters, or does not
- * exist. No other thread can then be reading the struct. */
-static bool
-is_spare(const struct ferryi_store_cold *cold)
-{
-    return !cold || (!cold->name && !cold->lost_text && !atomic_load(&cold->pending_calls) &&
-                     atomic_load(&cold->number) == 0);
-}
-
-/* Removes a store (the storage of a buffer) from the context's list. Then puts it into the cache of
- * freed stores, and returns true. Returns false if the cache is full, or if another thread may
- * still be reading the store's name. */
-static bool
-retire(ferry_context *context, ferryi_store *store)
+unlist(ferry_context *context, ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
     ferryi_mutex_lock(&context->store_mutex);
     ferryi_store_unlist(store);
     context->last_id = store->next_id > context->last_id ? store->next_id : context->last_id;
-    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    bool kept = KEEPS_STORES && !context->debug && !atomic_load(&context->closed) &&
-                context->spare_store_count < SPARE_STORES &&
-                store->claim_capacity <= SPARE_CLAIMS && is_spare(cold);
-    if (kept) {
-        if (cold)
-            memset(cold, 0, sizeof(*cold));
-        store->next = context->spare_stores;
-        context->spare_stores = store;
-        context->spare_store_count++;
-    }
     ferryi_mutex_unlock(&context->store_mutex);
-    return kept;
 }
 
 static void
@@ -341,6 +298,46 @@ free_header(void *header)
     free_cold(ferryi_store_cold_of(store));
     free_memory(store);
     ferryi_shell_release(context);
+}
+
+/* Returns whether the store may become spare: it was that of a small buffer, and no other thread
+ * can be reading its rarely used members. */
+static bool
+may_be_spare(const ferryi_store *store)
+{
+    ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    return KEEPS_STORES && store->is_listed && !store->context->debug &&
+           !ferryi_store_is_dead(store) && store->claim_capacity <= SPARE_CLAIMS &&
+           (!cold || (!cold->name && !cold->lost_text && !atomic_load(&cold->pending_calls) &&
+                      atomic_load(&cold->number) == 0));
+}
+
+/* Makes a store spare that has no reference, no range lock and no replica left, if it can be. Walks
+ * over the context's list may still read the members that are set here. */
+static bool
+retire(ferryi_store *store)
+{
+    if (!may_be_spare(store))
+        return false;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold) {
+        ferryi_traffic_reset(&cold->traffic);
+        cold->lost_status = FERRY_OK;
+    }
+    atomic_store_explicit(&store->site, FERRYI_SITE_NONE, memory_order_relaxed);
+    return ferryi_spare_store_put(store->context, store);
+}
+
+static void
+discard(ferryi_store *store)
+{
+    ferry_context *context = store->context;
+    unlist(context, store);
+    /* The quarantined storage keeps the buffer's name. So a use of the destroyed handle can be
+     * reported by name. */
+    store->first.identity = context->debug ? FERRYI_BUFFER_GONE : FERRYI_BUFFER_FREED;
+    ferryi_quarantine_free(context->debug, store, free_header);
 }
 
 void
@@ -363,38 +360,26 @@ ferryi_store_free(ferryi_store *store)
     if (calls_program) {
         ferryi_shell_retain(context);
         atomic_fetch_add(&context->ending_wraps, 1);
-        unlist_wrap(context, store);
+        unlist(context, store); /* no other thread must find it while on_release runs */
     }
     end_wrap(store);
     ferryi_pending_calls_cut(store);
     release_copies(store);
-    if (!retire(context, store)) {
-        /* The quarantined storage keeps the buffer's name. So a use of the destroyed handle can be
-         * reported by name. */
-        store->first.identity = context->debug ? FERRYI_BUFFER_GONE : FERRYI_BUFFER_FREED;
-        ferryi_quarantine_free(context->debug, store, free_header);
-    }
+    if (calls_program || !retire(store))
+        discard(store);
     if (calls_program) {
         atomic_fetch_sub(&context->ending_wraps, 1);
         ferryi_shell_release(context);
     }
 }
 
-void
-ferryi_stores_clear(ferry_context *context)
+bool
+ferryi_stores_free_spare(ferry_context *context)
 {
-    ferryi_mutex_lock(&context->store_mutex);
-    ferryi_store *spare = context->spare_stores;
-    context->spare_stores = NULL;
-    ferryi_mutex_unlock(&context->store_mutex);
-    ferryi_mutex_is_needless(&context->store_mutex); /* the stores are in no list */
-    while (spare) {
-        ferryi_store *next = spare->next;
-        free_cold(ferryi_store_cold_of(spare));
-        free_memory(spare);
-        ferryi_shell_release(context);
-        spare = next;
-    }
+    bool any = false;
+    for (ferryi_store *store; (store = ferryi_spare_store_take_any(context)); any = true)
+        discard(store);
+    return any;
 }
 
 void

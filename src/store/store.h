@@ -262,6 +262,7 @@ typedef struct ferryi_store {
     /* Constant. `read_only`: nothing may write the wrapped memory, and every handle is read-only.
      */
     bool read_only : 1, scrub : 1, zero_on_release : 1;
+    bool is_listed : 1; /* whether it was created for the context's list */
     FERRYI_GUARDED_BY(ferryi_store_spin) bool crowded;
     _Atomic ferryi_site site; /* call site that created the buffer, in a checked run (FERRY_DEBUG);
                                  FERRYI_SITE_NONE until the first handle exists */
@@ -289,13 +290,12 @@ struct ferryi_store_calls {
 ferry_status ferryi_store_create(ferry_context *context, size_t bytes,
                                  const ferry_buffer_options *options, bool listed,
                                  ferryi_store **out);
+/* Frees the spare stores of the context (spare_stores.h). Returns whether there were any. */
+bool ferryi_stores_free_spare(ferry_context *context);
 /* Creates the first handle of a buffer's storage. The handle takes over the caller's reference. */
 ferry_buffer *ferryi_store_open(ferryi_store *store, const ferry_element *interned, size_t count);
 /* Removes the buffer's storage from the context's list, if it is listed. */
 FERRYI_REQUIRES(ferryi_stores_mutex) void ferryi_store_unlist(ferryi_store *store);
-/* Frees the stores (storage of buffers) that were cached for reuse. Called after the context was
- * closed. The caller keeps the context's struct alive. */
-void ferryi_stores_clear(ferry_context *context);
 /* Adds a reference to a buffer's storage, for a view or a batch that covers bytes up to `end`. The
  * buffer cannot be resized while the reference exists. If the buffer is now shorter than `end`,
  * adds no reference and returns false. */

@@ -25,6 +25,8 @@
 
 #define FERRYI_MEMORY_KINDS 5
 #define FERRYI_LONG_LOCKS   16
+#define FERRYI_SPARE_ROWS   16
+#define FERRYI_SPARE_SLOTS  8
 #define FERRYI_WAYS         (2 * FERRYI_DEVICES_MAX + 2) /* see src/buffer/worker.h */
 
 FERRYI_MUTEX_CLASS(ferryi_pools_mutex);
@@ -110,11 +112,11 @@ struct ferry_context {
         /* the buffer (its storage) that eviction examines next; NULL: the oldest buffer */
         struct ferryi_store *hand;
         size_t store_count;
-        struct ferryi_store *spare_stores; /* cached for new buffers */
-        size_t spare_store_count;
         uint64_t last_id; /* highest id of a range lock on any freed buffer; range locks of new
                              buffers continue from this id, so that ids are never reused */
     };
+    /* Destroyed buffers whose storage waits for new ones: src/store/spare_stores.h. */
+    _Atomic(struct ferryi_store *) spare_stores[FERRYI_SPARE_ROWS][FERRYI_SPARE_SLOTS];
     /* Mutexes for buffers with many segments or range locks. A thread that waits for the spin lock
      * of such a buffer sleeps on a mutex instead. The address of the buffer's storage selects one
      * of these mutexes. The mutexes have no class for the compiler's thread-safety analysis,

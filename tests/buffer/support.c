@@ -7,6 +7,7 @@
 
 #include "src/base/sanitizer.h"
 #include "src/buffer/worker.h"
+#include "src/store/store.h"
 #include "tests/support/convert_kernels.h"
 #include "tests/support/copy_slots.h"
 #include "tests/support/fault.h"
@@ -101,11 +102,25 @@ fixture_finish(fixture *f)
         OK(device_of(f, 1)->ops->memory_free(device_of(f, 1), FERRY_MEMORY_PINNED, f->pinned));
 }
 
+size_t
+living_stores(ferry_context *context)
+{
+    size_t count = 0;
+    ferryi_mutex_lock(&context->store_mutex);
+    for (ferryi_store *store = context->stores; store; store = store->next) {
+        ferryi_store_lock(store);
+        count += store->references > 0 || store->claim_count > 0;
+        ferryi_store_unlock(store);
+    }
+    ferryi_mutex_unlock(&context->store_mutex);
+    return count;
+}
+
 void
 fixture_close(fixture *f)
 {
     fixture_finish(f);
-    assert_null(f->context->stores);
+    assert_int_equal(living_stores(f->context), 0);
     ferry_context_destroy(&f->context);
     assert_null(f->context);
     if (f->errors > 0)

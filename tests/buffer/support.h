@@ -70,6 +70,8 @@ void fixture_close(fixture *f);
 /* Waits for all work and frees the fixture's pinned memory. This is the first half of
  * fixture_close(), for tests that destroy the context themselves. */
 void fixture_finish(fixture *f);
+/* Returns the number of the context's buffers, without spare stores. */
+size_t living_stores(ferry_context *context);
 /* Checks that an error message containing `part` was logged. Clears the message, so that the
  * teardown of the test does not fail. */
 void fixture_expect_log(fixture *f, const char *part);

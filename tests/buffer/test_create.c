@@ -304,7 +304,68 @@ test_destroy_with_an_open_scope_waits_for_it(void **state)
     OK(ferry_scope_close(&second));
     assert_int_equal(values[98], 98);
     OK(ferry_scope_close(&first));
-    assert_null(f->context->stores);
+    assert_int_equal(living_stores(f->context), 0);
+}
+
+enum { ELEMENTS = 1000 };
+
+static bool
+count_buffer(const ferry_buffer_info *info, void *user)
+{
+    (void)info;
+    ++*(int *)user;
+    return true;
+}
+
+/* Uses and destroys a buffer, in one of several ways. */
+static void
+use_up(fixture *f, int way)
+{
+    static int32_t memory[ELEMENTS];
+    enum { SCOPES = 40 };
+    const ferry_wrap_options read_only = {.read_only = true};
+    ferry_buffer *b;
+    ferry_scope scopes[SCOPES];
+    if (way == 0)
+        OK(ferry_buffer_wrap_host(f->context, INT, ELEMENTS, memory, &read_only, &b));
+    else
+        OK(ferry_buffer_create(f->context, INT, ELEMENTS,
+                               &(ferry_buffer_options){.align = way == 1 ? 4096 : 0,
+                                                       .scrub = way == 2,
+                                                       .zero_on_release = way == 2,
+                                                       .memory = way == 3 ? FERRY_MEMORY_PINNED
+                                                                          : FERRY_MEMORY_DEFAULT},
+                               &b));
+    if (way > 0)
+        write_counting(f, b, 1, 0, ELEMENTS, 1);
+    for (int i = 0; i < SCOPES; i++)
+        open_at(f, b, 0, FERRY_READ, (size_t)i, 1, &scopes[i]);
+    for (int i = 0; i < SCOPES; i++)
+        OK(ferry_scope_close(&scopes[i]));
+    ferry_buffer_destroy(&b);
+}
+
+/* The storage of destroyed buffers serves new ones, of which nothing shows that. */
+static void
+test_a_new_buffer_is_as_the_first(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_ints(f, ELEMENTS);
+    const ferry_buffer_info first = info_of(b);
+    ferry_buffer_destroy(&b);
+    for (int way = 0; way < 4; way++) {
+        use_up(f, way);
+        int buffers = 0;
+        OK(ferry_context_for_each_buffer(f->context, count_buffer, &buffers));
+        assert_int_equal(buffers, 0);
+        b = make_ints(f, ELEMENTS);
+        const ferry_buffer_info info = info_of(b);
+        assert_memory_equal(&info, &first, sizeof(info));
+        expect_constant(f, b, 1, 0, ELEMENTS, 0);
+        write_counting(f, b, 0, 0, ELEMENTS, way);
+        expect_counting(f, b, 1, 0, ELEMENTS, way);
+        ferry_buffer_destroy(&b);
+    }
 }
 
 /* The host address of a buffer is stable while a scope is open. It stays the same in later scopes,
@@ -479,6 +540,7 @@ main(void)
         TEST(test_destroy_is_harmless_twice),
         TEST(test_views_keep_their_base_alive),
         TEST(test_destroy_with_an_open_scope_waits_for_it),
+        TEST(test_a_new_buffer_is_as_the_first),
         TEST(test_the_host_address_is_stable),
         TEST(test_unwritten_bytes_read_as_zero_in_recycled_blocks),
         TEST(test_scrub_clears_what_overwrite_leaves_out),

@@ -672,7 +672,7 @@ test_a_buffer_ends_while_it_is_written_back(void **state)
     meet_in("copy_download", destroy_beside, buffers);
     OK(ferry_pool_allocate(device_pool(f), LIMIT - 4096, NULL, &block));
     assert_true(have_met());
-    assert_null(f->context->stores);
+    assert_int_equal(living_stores(f->context), 0);
     OK(ferry_block_free(&block, NULL));
 }
 
@@ -697,7 +697,7 @@ test_buffers_end_while_memory_is_compacted(void **state)
     for (int i = 0; i < COUNT; i++)
         assert_int_equal(values[i], i + 3 * (FIT - 1));
     OK(ferry_scope_close(&scope));
-    assert_null(f->context->stores);
+    assert_int_equal(living_stores(f->context), 0);
 }
 
 /* -- buffers that come ------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * A copy of a scope that is closed when the store serves another buffer.
  *
  *   close_copy   src/buffer/scope.c   find_claim(), take_claim()
- *   recycle      src/store/store.c   begin(), retire(): last_id
+ *   recycle      src/store/store.c   reuse(), unlist(): next_id, last_id
  *
  * Checked: a copy ends no other scope. BREAK_RECYCLE must make this fail.
  */
