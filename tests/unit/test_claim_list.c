@@ -7,12 +7,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "src/store/claim_list.h"
+#include "tests/support/fence.h"
 #include "tests/support/short_memory.h"
 
 enum { STORES = 4, BYTES = 24, USES = 12 };
@@ -85,23 +84,12 @@ draw_uses(struct ferryi_use *uses, size_t count, struct model *models, uint64_t 
     }
 }
 
-/* Returns the end of a page behind which no memory is accessible. */
-static void *
-end_of_page(void)
-{
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_true(pages != MAP_FAILED);
-    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
-    return pages + page;
-}
-
 static void
 test_claims_lock_what_is_used(void **state)
 {
     (void)state;
     struct ferryi_arena arena = {0};
-    struct ferryi_use *end = end_of_page();
+    struct ferryi_use *end = fence(NULL);
     uint64_t seed = 1;
     for (int round = 0; round < 20000; round++) {
         struct model models[STORES + 1] = {0};
