@@ -61,7 +61,7 @@ lose_store(const struct ferryi_group *group, ferryi_store *store, bool is_target
     ferryi_claim_is_held();
     int place = is_target ? group->parts->target_place : group->parts->source_place;
     if (group->lost & FERRYI_PLACE_BIT(place))
-        (void)ferryi_store_note_loss(store, place, FERRY_ERROR_DEVICE_LOST);
+        ferryi_store_note_loss(store, place);
     return FERRY_OK;
 }
 

@@ -112,10 +112,9 @@ add_stores(struct ferryi_move *move, const struct ferryi_piece *last,
 static bool
 continues(const struct ferryi_piece *last, const struct ferryi_piece *next)
 {
-    return last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
-           last->target_place == next->target_place && last->source_place == next->source_place &&
-           last->note == next->note && last->zeros == next->zeros && last->pinned == next->pinned &&
-           last->unit == next->unit && last->between == next->between &&
+    return ferryi_part_sort(last) == ferryi_part_sort(next) &&
+           last->target_owner == next->target_owner && last->source_owner == next->source_owner &&
+           last->note == next->note && last->unit == next->unit &&
            (uintptr_t)last->target + last->bytes == (uintptr_t)next->target &&
            (last->zeros || (uintptr_t)last->source + last->bytes == (uintptr_t)next->source);
 }

@@ -33,7 +33,7 @@ sort_indexes(const struct ferryi_access *wanted, size_t count, size_t *order)
     for (size_t i = 0; i < count; i++)
         order[i] = i;
     for (size_t gap = count; gap > 1;) {
-        gap = gap * 5 / 11 > 1 ? gap * 5 / 11 : 1;
+        gap = ferryi_max_size(gap * 5 / 11, 1);
         for (size_t i = gap; i < count; i++) {
             size_t next = order[i], at = i;
             for (; at >= gap && ferryi_access_compare(&wanted[next], &wanted[order[at - gap]]) < 0;

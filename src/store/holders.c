@@ -40,16 +40,13 @@ FERRYI_REQUIRES(ferryi_store_spin)
 static struct holder
 examine(const ferryi_store *store, const ferry_pool *pool)
 {
-    struct holder holder = {.scopes = ferryi_store_scopes(store)};
+    struct holder holder = {.scopes = ferryi_store_scopes(store), .is_used = is_used_here(store)};
+    snprintf(holder.name, sizeof(holder.name), "%s", ferryi_store_name(store));
     for (int place = 0; place <= store->context->place_count; place++) {
         const struct ferryi_place_copy *copy = &store->copies[place];
         if (copy->block && copy->block->pool == pool)
             holder.bytes += copy->block->bytes;
         holder.is_held |= copy->pins > 0;
-    }
-    if (holder.bytes > 0) {
-        holder.is_used = is_used_here(store);
-        snprintf(holder.name, sizeof(holder.name), "%s", ferryi_store_name(store));
     }
     return holder;
 }

@@ -236,7 +236,7 @@ check_lost(const struct ferryi_access *access)
     ferryi_store_lock(store);
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     bool lost = is_lost(store, access);
-    ferry_status status = cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
+    ferry_status status = ferryi_store_lost_status(cold);
     if (lost)
         snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(cold));
     ferryi_store_unlock(store);

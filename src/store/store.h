@@ -404,15 +404,22 @@ ferryi_store_align(const ferryi_store *store)
     return (size_t)1 << store->align_shift;
 }
 
-/* Returns the reason why bytes of a buffer were lost. Called under the buffer's lock; `cold` may be
- * NULL. */
+/* Return the status and the reason with which bytes of a buffer were lost. Called under the
+ * buffer's lock; `cold` may be NULL. */
+static inline ferry_status
+ferryi_store_lost_status(const struct ferryi_store_cold *cold)
+{
+    return cold && cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
+}
+
 static inline const char *
 ferryi_store_lost_text(const struct ferryi_store_cold *cold)
 {
     if (cold && cold->lost_text)
         return cold->lost_text;
-    bool of_device = !cold || !cold->lost_status || cold->lost_status == FERRY_ERROR_DEVICE_LOST;
-    return of_device ? "the device that had it is lost" : "there was no memory to keep the reason";
+    return ferryi_store_lost_status(cold) == FERRY_ERROR_DEVICE_LOST
+               ? "the device that had it is lost"
+               : "there was no memory to keep the reason";
 }
 
 /* -- the lock ---------------------------------------------------------------------------------- */
@@ -764,11 +771,9 @@ void ferryi_store_lose(ferryi_store *store, int place, size_t begin, size_t end,
 void ferryi_store_lose_value(ferryi_store *store, struct ferryi_range range, ferry_status status,
                              const char *text);
 
-/* Marks all bytes of the buffer as lost at `place`, if `status` is DEVICE_LOST and `place` is a
- * device, unless a callback of the program returned this status. If not, changes nothing. Returns
- * `status`. */
-FERRYI_REQUIRES(ferryi_claim_lock)
-ferry_status ferryi_store_note_loss(ferryi_store *store, int place, ferry_status status);
+/* Marks all bytes of the buffer as lost at `place`, after a call failed with DEVICE_LOST. Changes
+ * nothing if `place` is the host, or if a callback of the program returned this status. */
+FERRYI_REQUIRES(ferryi_claim_lock) void ferryi_store_note_loss(ferryi_store *store, int place);
 /* Marks the whole host replica as lost. Called before the host overwrites a range, if a device was
  * lost while its work on the host replica was still queued. It is unknown how much of that work was
  * done. Bytes become valid again when they are overwritten. */
@@ -776,8 +781,8 @@ FERRYI_REQUIRES(ferryi_claim_lock)
 ferry_status ferryi_store_give_host_copy_up(ferryi_store *store);
 /* Returns which devices are lost, after a transfer between two places failed with DEVICE_LOST.
  * Queries the devices at both places, and returns each one that reports the loss. If no device
- * reports it, returns the first of the two places that is a device. Preserves the last error
- * message. */
+ * reports it, returns the first of the two places that is a device, or the host if none is.
+ * Preserves the last error message. */
 ferryi_places ferryi_lost_places(ferry_context *context, int first, int second);
 /* Returns whether bytes of the range are lost. The range may end after the end of the buffer. */
 FERRYI_REQUIRES(ferryi_store_spin)

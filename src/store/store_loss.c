@@ -20,7 +20,7 @@ lose(ferryi_store *store, int place, struct ferryi_range range, bool everywhere,
     /* A resize may have shortened the buffer since the range was computed. */
     size_t begin = range.begin, end = ferryi_min_size(range.end, store->map.bytes);
     char *old = copy;
-    if (cold && begin < end) {
+    if (cold) {
         old = cold->lost_text;
         cold->lost_status = status;
         cold->lost_text = copy;
@@ -46,15 +46,15 @@ ferryi_store_lose_value(ferryi_store *store, struct ferryi_range range, ferry_st
     lose(store, FERRY_PLACE_HOST, range, true, status, text);
 }
 
-ferry_status
-ferryi_store_note_loss(ferryi_store *store, int place, ferry_status status)
+void
+ferryi_store_note_loss(ferryi_store *store, int place)
 {
-    if (status == FERRY_ERROR_DEVICE_LOST && place > 0 && !ferryi_last_error_is_of_program()) {
-        struct ferryi_kept_error why;
-        ferryi_last_error_keep(&why);
-        ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), status, why.message);
-    }
-    return status;
+    if (place == FERRY_PLACE_HOST || ferryi_last_error_is_of_program())
+        return;
+    struct ferryi_kept_error why;
+    ferryi_last_error_keep(&why);
+    ferryi_store_lose(store, place, 0, ferryi_claimed_bytes(store), FERRY_ERROR_DEVICE_LOST,
+                      why.message);
 }
 
 ferryi_places
@@ -66,15 +66,13 @@ ferryi_lost_places(ferry_context *context, int first, int second)
     ferryi_places lost = 0;
     for (size_t i = 0; i < 2; i++) {
         size_t free_bytes, total_bytes;
-        ferryi_device *device = both[i] > 0 ? context->devices[both[i]] : NULL;
+        ferryi_device *device = context->devices[both[i]];
         if (device &&
             FERRYI_CALL(device, memory_info, &free_bytes, &total_bytes) == FERRY_ERROR_DEVICE_LOST)
             lost |= FERRYI_PLACE_BIT(both[i]);
     }
     ferryi_last_error_restore(&why);
-    if (!lost && (first > 0 || second > 0))
-        lost = FERRYI_PLACE_BIT(first > 0 ? first : second);
-    return lost;
+    return lost ? lost : FERRYI_PLACE_BIT(first ? first : second);
 }
 
 /* Returns the first lost bytes of the range; an empty range if there are none. */
@@ -111,11 +109,11 @@ ferryi_store_fail_lost(ferryi_store *store, struct ferryi_range range, const cha
     char text[512], part[80] = "";
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_store_lock(store);
-    ferry_status status = cold && cold->lost_status ? cold->lost_status : FERRY_ERROR_DEVICE_LOST;
+    ferry_status status = ferryi_store_lost_status(cold);
     snprintf(text, sizeof(text), "%s", ferryi_store_lost_text(cold));
     struct ferryi_range lost = first_lost(store, range);
     ferryi_store_unlock(store);
-    if (lost.begin < lost.end && (lost.begin > range.begin || lost.end < range.end))
+    if (lost.begin > range.begin || lost.end < range.end)
         snprintf(part, sizeof(part), "of which bytes %zu to %zu", lost.begin, lost.end);
     return ferryi_fail(status, "%s bytes %zu to %zu of buffer \"%s\", %s were lost: %s", reason,
                        range.begin, range.end, ferryi_store_name(store), *part ? part : "which",

@@ -374,6 +374,34 @@ test_a_wrap_ends_under_a_kernel_that_fails(void **state)
     kernels_close(&k);
 }
 
+/* The message of a read of lost bytes names those of its bytes that were lost, unless all were. */
+static void
+test_messages_name_what_was_lost(void **state)
+{
+    fixture *f = *state;
+    static const struct {
+        size_t offset, count;
+        const char *message;
+    } reads[] = {{200, 100, "bytes 800 to 1200 of buffer \"\", which were lost: "},
+                 {200, 50, "bytes 800 to 1000 of buffer \"\", which were lost: "},
+                 {200, 101, "bytes 800 to 1204 of buffer \"\", of which bytes 800 to 1200 were"},
+                 {199, 101, "bytes 796 to 1200 of buffer \"\", of which bytes 800 to 1200 were"},
+                 {0, COUNT, "bytes 0 to 4000 of buffer \"\", of which bytes 800 to 1200 were"}};
+    struct kernels k;
+    ferry_scope scope;
+    void *memory;
+    kernels_open(f, &k);
+    launch_failing(&k, k.buffer, 200, 100);
+    expect_reason(ferry_stream_synchronize(k.streams[0]));
+    for (size_t i = 0; i < LENGTH(reads); i++) {
+        expect_reason(ferry_buffer_open_host(k.buffer, INT, FERRY_READ, reads[i].offset,
+                                             reads[i].count, &scope, &memory));
+        if (!strstr(ferry_last_error(), reads[i].message))
+            fail_msg("\"%s\" does not contain \"%s\"", ferry_last_error(), reads[i].message);
+    }
+    kernels_close(&k);
+}
+
 int
 main(void)
 {
@@ -387,6 +415,7 @@ main(void)
         LAZY(test_calls_do_not_read_what_may_fail),
         ROOMY(test_kernels_run_before_a_failed_launch_ends),
         LAZY(test_a_wrap_ends_under_a_kernel_that_fails),
+        LAZY(test_messages_name_what_was_lost),
     };
     return cmocka_run_group_tests_name("pending calls", tests, NULL, NULL);
 }

@@ -5,7 +5,9 @@
 
 #include "src/buffer/buffer.h"
 #include "src/buffer/scope.h"
+#include "src/store/claim.h"
 #include "tests/support/fault.h"
+#include "tests/support/fence.h"
 
 enum { COUNT = 1000 };
 
@@ -112,6 +114,145 @@ test_many_ranges_are_opened_at_once(void **state)
         ferry_buffer_destroy(&b);
     }
     free(scopes);
+}
+
+enum { PIECE = 40 };
+
+/* Fills a list with adjacent ranges of a buffer that end at the byte `end`. */
+static void
+list_ranges(struct ferryi_access *list, size_t count, ferry_buffer *b, size_t end, uint8_t access)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t begin = end - (count - i) * PIECE;
+        list[i] = ferryi_access_of(b->store, (struct ferryi_range){begin, begin + PIECE}, access,
+                                   FERRYI_PLACE_NONE, "test");
+    }
+}
+
+static void
+drop_ranges(struct ferryi_access *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        ferryi_claim_drop(&list[i]);
+}
+
+/* Ranges of one buffer are locked in one step. They then have adjacent slots behind all others in
+ * the table of locks, and the table grows only if it lacks slots. A lock that is taken by itself
+ * takes a slot that is free before the end of the table. Nothing beside the list is read. */
+static void
+test_ranges_are_locked_in_one_step(void **state)
+{
+    enum { MOST = 20 };
+    fixture *f = *state;
+    struct ferryi_access *begin, *end = fence(&begin);
+    for (size_t count = 2; count <= MOST; count++)
+        for (int writes = 0; writes <= 1; writes++) {
+            ferry_buffer *b = make_ints(f, COUNT);
+            struct ferryi_access *list = count % 2 ? begin : end - count;
+            ferry_scope scopes[2];
+            for (size_t i = 0; i < LENGTH(scopes); i++)
+                (void)open_at(f, b, 0, FERRY_READ, 0, writes ? 1 : FERRY_REST, &scopes[i]);
+            OK(ferry_scope_close(&scopes[0]));
+            const uint32_t high = b->store->claim_high, capacity = b->store->claim_capacity;
+            list_ranges(list, count, b, COUNT * sizeof(int), writes ? FERRY_OVERWRITE : FERRY_READ);
+            OK(ferryi_access_claim(list, count));
+            for (size_t i = 0; i < count; i++)
+                assert_int_equal(list[i].slot, high + i);
+            assert_int_equal(high + count <= capacity, b->store->claim_capacity == capacity);
+            drop_ranges(list, count);
+            assert_int_equal(b->store->claim_count, 1);
+            OK(ferry_scope_close(&scopes[1]));
+            ferry_buffer_destroy(&b);
+        }
+}
+
+/* Ranges are merged where they overlap, and nothing beside their lists is read or written. */
+static void
+test_ranges_are_merged(void **state)
+{
+    enum { MOST = 20 };
+    fixture *f = *state;
+    ferry_buffer *b = make_ints(f, COUNT);
+    struct ferryi_access *wanted = fence(NULL), *merged = fence(NULL);
+    size_t *group = fence(NULL);
+    for (size_t count = 1; count <= MOST; count++) {
+        /* Pairs of ranges overlap, and the pairs are adjacent. */
+        for (size_t i = 0; i < count; i++) {
+            const size_t begin = i / 2 * PIECE + i % 2 * (PIECE / 2);
+            (wanted - count)[count - 1 - i] =
+                ferryi_access_of(b->store, (struct ferryi_range){begin, (i / 2 + 1) * PIECE},
+                                 i % 2 ? FERRY_OVERWRITE : FERRY_READ, 0, "test");
+        }
+        const size_t made = (count + 1) / 2;
+        assert_int_equal(ferryi_access_merge(wanted - count, count, merged - count, group - count),
+                         made);
+        for (size_t i = 0; i < count; i++) {
+            assert_int_equal((group - count)[count - 1 - i], i / 2);
+            assert_int_equal((merged - count)[i / 2].begin, i / 2 * PIECE);
+            assert_int_equal((merged - count)[i / 2].end, (i / 2 + 1) * PIECE);
+            assert_int_equal((merged - count)[i / 2].access,
+                             (i | 1) < count ? FERRY_UPDATE : FERRY_READ);
+        }
+    }
+    ferry_buffer_destroy(&b);
+}
+
+/* Ranges that are listed together are refused together: behind the end of the buffer, beside a
+ * scope that writes one of them, and after the end of the context. */
+static void
+test_ranges_are_refused_together(void **state)
+{
+    enum { COUNT_LISTED = 3 };
+    (void)state;
+    fixture fixed, *f = &fixed;
+    fixture_open(f, NULL);
+    ferry_buffer *b = make_ints(f, COUNT);
+    struct ferryi_access list[COUNT_LISTED];
+    ferry_scope scope;
+    list_ranges(list, COUNT_LISTED, b, COUNT * sizeof(int) + 1, FERRY_READ);
+    FAILS(FERRY_ERROR_OUT_OF_RANGE, ferryi_access_claim(list, COUNT_LISTED));
+    for (size_t i = 0; i < COUNT_LISTED; i++) {
+        (void)open_at(f, b, 0, FERRY_OVERWRITE, COUNT - (i + 1) * PIECE / sizeof(int), 1, &scope);
+        list_ranges(list, COUNT_LISTED, b, COUNT * sizeof(int), FERRY_READ);
+        FAILS(FERRY_ERROR_BUSY, ferryi_access_claim(list, COUNT_LISTED));
+        OK(ferry_scope_close(&scope));
+        assert_int_equal(b->store->claim_count, 0);
+    }
+    fixture_finish(f);
+    ferry_context_destroy(&f->context);
+    list_ranges(list, COUNT_LISTED, b, COUNT * sizeof(int), FERRY_READ);
+    FAILS(FERRY_ERROR_INVALID_STATE, ferryi_access_claim(list, COUNT_LISTED));
+    ferry_buffer_destroy(&b);
+}
+
+/* Reads that are opened together see what an open scope of the same stream has written, and copy
+ * nothing over it. */
+static void
+test_reads_together_see_an_open_write(void **state)
+{
+    fixture *f = *state;
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    const ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(b, INT, 0, 100), FERRY_READ),
+        ferry_argument_with(ferry_buffer_argument(b, INT, 300, 100), FERRY_READ)};
+    ferry_scope write, scopes[LENGTH(arguments)];
+    void *memory[LENGTH(arguments)];
+    int32_t got[100];
+    OK(ferry_buffer_reserve(b, 1));
+    queue_fill(f, f->stream, open_at(f, b, 1, FERRY_OVERWRITE, 0, 500, &write), 77, 500);
+    ferry_transfer_stats before = moved(f);
+    OK(ferry_scope_open_all(arguments, LENGTH(arguments), 1, f->stream, scopes, memory));
+    expect_moved(f, &before, 0, 0);
+    for (size_t i = 0; i < LENGTH(arguments); i++) {
+        device_read(f, 1, got, memory[i], sizeof(got));
+        for (size_t k = 0; k < LENGTH(got); k++)
+            assert_int_equal(got[k], 77);
+    }
+    ferry_scope_close_all(scopes, LENGTH(scopes));
+    OK(ferry_scope_close(&write));
+    expect_constant(f, b, 0, 0, 500, 77);
+    expect_counting(f, b, 0, 500, 500, 0);
+    ferry_buffer_destroy(&b);
 }
 
 /* Each of the scopes that share bytes keeps them from being written until it is closed itself. */
@@ -557,6 +698,10 @@ main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_scopes_keep_each_last_use),
         TEST(test_many_ranges_are_opened_at_once),
+        TEST(test_ranges_are_locked_in_one_step),
+        TEST(test_ranges_are_merged),
+        cmocka_unit_test(test_ranges_are_refused_together),
+        TEST(test_reads_together_see_an_open_write),
         TEST(test_overlapping_reads_have_no_limit),
         TEST(test_a_call_that_is_busy_relies_on_nothing),
         cmocka_unit_test(test_a_call_that_fails_relies_on_nothing),
