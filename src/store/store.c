@@ -304,8 +304,7 @@ unlist_wrap(ferry_context *context, ferryi_store *store)
 static bool
 is_spare(const struct ferryi_store_cold *cold)
 {
-    return !cold || (!cold->name && !cold->lost_text && !atomic_load(&cold->pending_calls) &&
-                     atomic_load(&cold->number) == 0);
+    return !cold || (!cold->name && !cold->lost_text && atomic_load(&cold->number) == 0);
 }
 
 /* Removes a store (the storage of a buffer) from the context's list. Then puts it into the cache of
