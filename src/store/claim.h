@@ -178,11 +178,11 @@ void ferryi_claim_end_relied(struct ferryi_access *access, bool commits);
 FERRYI_REQUIRES(ferryi_store_spin)
 struct ferryi_range ferryi_claim_uncovered(const ferryi_store *store,
                                            const struct ferryi_access *access, size_t at);
-/* Returns the claim (range lock) of a running call that relies on the open write `write`. Returns
- * NULL if there is no such call. */
+/* Returns the claim (range lock) of a running call that relies on the write of the open scope
+ * `scope`. Returns NULL if there is no such call, or if the scope only reads. */
 FERRYI_REQUIRES(ferryi_store_spin)
 const struct ferryi_claim *ferryi_claim_relying(const ferryi_store *store,
-                                                const struct ferryi_claim *write);
+                                                const struct ferryi_claim *scope);
 
 /* Removes the claim (range lock) of an access without a commit. If nothing else uses the buffer's
  * storage, frees the storage. Called without the buffer's lock. */

@@ -65,13 +65,12 @@ ferryi_claim_uncovered(const ferryi_store *store, const struct ferryi_access *ac
 }
 
 const struct ferryi_claim *
-ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *write)
+ferryi_claim_relying(const ferryi_store *store, const struct ferryi_claim *scope)
 {
+    /* An open write keeps all accesses out that do not rely on it. */
     FERRYI_EACH_CLAIM (store, claim)
-        if (claim->state == FERRYI_CLAIM_RELYING && claim->timeline == write->timeline &&
-            claim->generation == write->generation &&
-            (!claim->timeline->by_thread || claim->thread == write->thread) &&
-            ferryi_overlap(claim->begin, claim->end, write->begin, write->end))
+        if (claim->state == FERRYI_CLAIM_RELYING && ferryi_claim_writes(scope->access) &&
+            ferryi_overlap(claim->begin, claim->end, scope->begin, scope->end))
             return claim;
     return NULL;
 }

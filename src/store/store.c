@@ -309,8 +309,7 @@ may_be_spare(const ferryi_store *store)
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     return KEEPS_STORES && store->is_listed && !store->context->debug &&
            !ferryi_store_is_dead(store) && store->claim_capacity <= SPARE_CLAIMS &&
-           (!cold || (!cold->name && !cold->lost_text && !atomic_load(&cold->pending_calls) &&
-                      atomic_load(&cold->number) == 0));
+           (!cold || (!cold->name && !cold->lost_text && atomic_load(&cold->number) == 0));
 }
 
 /* Makes a store spare that has no reference, no range lock and no replica left, if it can be. Walks

@@ -275,6 +275,41 @@ test_pages_of_leases_and_calls(void **state)
     ferry_buffer_destroy(&buffer);
 }
 
+/* A coherent place uses the host's memory, so scopes and holds there give the program its pages,
+ * whichever number the place has. */
+static void
+test_pages_of_a_coherent_place(void **state)
+{
+    static const char *const devices[] = {"host,emulated", "emulated,host"};
+    (void)state;
+    setenv("FERRY_DEBUG", "1", 1);
+    for (int i = 0; i < 2; i++) {
+        fixture fixed, *f = &fixed;
+        const int coherent = i + 1, apart = 2 - i;
+        char *memory;
+        void *kept;
+        ferry_scope scope;
+        fixture_open(f, &(ferry_context_options){.devices = devices[i]});
+        ferry_buffer *buffer = make_pages(f, AT_HOST, &memory);
+        for (int place = 1; place <= 2; place++) {
+            (void)open_at(f, buffer, place, FERRY_READ, 0, FERRY_REST, &scope);
+            expect_pages(memory, place == apart ? "---" : "rrr");
+            OK(ferry_scope_close(&scope));
+            OK(ferry_buffer_hold(buffer, place, &kept));
+            expect_pages(memory, place == apart ? "---" : "www");
+            OK(ferry_buffer_release(buffer, place));
+            expect_pages(memory, "---");
+        }
+        /* What the other device has written is not current at the coherent place. */
+        touch(f, buffer, apart, FERRY_OVERWRITE, 0, FERRY_REST);
+        OK(ferry_buffer_hold(buffer, coherent, &kept));
+        expect_pages(memory, "---");
+        OK(ferry_buffer_release(buffer, coherent));
+        ferry_buffer_destroy(&buffer);
+        fixture_close(f);
+    }
+}
+
 /* -- refusals ---------------------------------------------------------------------------------- */
 
 /* If there is no memory for a replica's guard pages, the call succeeds and the replica is used
@@ -546,6 +581,7 @@ main(void)
         GUARDED(test_old_guards_are_forgotten),
         GUARDED(test_pages_follow_what_is_open),
         GUARDED(test_pages_of_leases_and_calls),
+        cmocka_unit_test(test_pages_of_a_coherent_place),
         GUARDED(test_no_memory_for_guards),
         GUARDED(test_refused_pages_are_reported),
         cmocka_unit_test(test_more_replicas_than_maps),

@@ -159,15 +159,45 @@ static void
 test_a_kernel_fails_beyond_the_end(void **state)
 {
     fixture *f = *state;
-    struct kernels k;
-    kernels_open(f, &k);
-    launch_failing(&k, k.buffer, COUNT / 2, COUNT / 2);
-    OK(ferry_buffer_resize(k.buffer, COUNT / 4));
-    expect_reason(ferry_stream_synchronize(k.streams[0]));
-    expect_counting(f, k.buffer, 0, 0, COUNT / 4, 0);
-    OK(ferry_buffer_resize(k.buffer, COUNT));
-    expect_constant(f, k.buffer, 0, COUNT / 4, COUNT - COUNT / 4, 0);
-    kernels_close(&k);
+    for (size_t begin = COUNT / 4; begin <= COUNT / 2; begin += COUNT / 4) {
+        struct kernels k;
+        kernels_open(f, &k);
+        launch_failing(&k, k.buffer, begin, COUNT / 2);
+        OK(ferry_buffer_resize(k.buffer, COUNT / 4));
+        expect_reason(ferry_stream_synchronize(k.streams[0]));
+        expect_counting(f, k.buffer, 0, 0, COUNT / 4, 0);
+        OK(ferry_buffer_resize(k.buffer, COUNT));
+        expect_constant(f, k.buffer, 0, COUNT / 4, COUNT - COUNT / 4, 0);
+        kernels_close(&k);
+    }
+}
+
+/* The remaining buffer loses no bytes either if its valid map needs memory to note a loss, and gets
+ * none. */
+static void
+test_no_memory_beyond_the_end(void **state)
+{
+    fixture *f = *state;
+    for (int parts = CROWDED - 8; parts < 2 * CROWDED; parts++) {
+        struct kernels k;
+        int values[COUNT / 4];
+        kernels_open(f, &k);
+        OK(launch_add(&k.w, k.streams[0], k.buffer, 0, COUNT / 4, 1));
+        OK(ferry_stream_synchronize(k.streams[0]));
+        launch_failing(&k, k.buffer, COUNT / 4, COUNT / 4);
+        for (int i = 0; i < parts; i++)
+            write_counting(f, k.buffer, 0, 4 * (size_t)i, 1, 7);
+        OK(ferry_buffer_resize(k.buffer, COUNT / 4));
+        short_memory_arm_for_good(1);
+        ferry_status status = ferry_stream_synchronize(k.streams[0]);
+        short_memory_disarm();
+        assert_int_equal(status, FERRY_ERROR_CANCELLED);
+        assert_int_equal(k.buffer->store->map.reserved, 0);
+        OK(ferry_buffer_copy_to(k.buffer, INT, 0, COUNT / 4, values, NULL));
+        for (int i = 0; i < COUNT / 4; i++)
+            assert_int_equal(values[i], i % 4 == 0 && i < 4 * parts ? i + 7 : i + 1);
+        kernels_close(&k);
+    }
 }
 
 /* If a kernel fails, all bytes that it wrote are marked as lost, except those that a later write
@@ -410,6 +440,7 @@ main(void)
         LAZY(test_an_input_is_lost_during_the_launch),
         LAZY(test_a_kernel_is_waited_for_without_its_copy),
         LAZY(test_a_kernel_fails_beyond_the_end),
+        LAZY(test_no_memory_beyond_the_end),
         LAZY(test_no_memory_to_tell_what_is_lost),
         LAZY(test_batches_of_lost_bytes),
         LAZY(test_calls_do_not_read_what_may_fail),
