@@ -120,7 +120,10 @@ typedef enum ferry_capability {
     FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5, /**< run the host functions of kernels */
     FERRY_CAN_BATCH = 1 << 6,             /**< make many copies with one driver call */
     FERRY_CAN_PEER = 1 << 7,              /**< copy directly from another device of the context */
-    FERRY_CAN_CAPTURE = 1 << 8            /**< capture streams into CUDA graphs */
+    FERRY_CAN_CAPTURE = 1 << 8,           /**< capture streams into CUDA graphs */
+    FERRY_CAN_COOPERATE = 1 << 9,         /**< take launches with FERRY_LAUNCH_COOPERATIVE */
+    FERRY_CAN_CLUSTER = 1 << 10,          /**< take launches with ferry_grid.cluster */
+    FERRY_CAN_OVERLAP = 1 << 11           /**< take launches with FERRY_LAUNCH_OVERLAP */
 } ferry_capability;
 
 /** Language of the kernel code that a device runs. */
