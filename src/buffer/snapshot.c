@@ -15,7 +15,7 @@
 #include "src/base/output_file.h"
 #include "src/store/place_pool.h"
 
-#define NAME_BYTES 96
+#define NAME_BYTES (FERRYI_TRACE_TEXT_MOST + 1)
 
 /* A replica of a buffer. */
 struct owner {

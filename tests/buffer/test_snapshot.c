@@ -2,6 +2,7 @@
 /* Tests snapshots of a context's memory: that they list each block of each pool with its owner,
  * that an allocation that fails makes one, and what happens where none can be written. What `ferry
  * trace` makes of a snapshot is tested in tests/cli. */
+#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -204,6 +205,45 @@ test_memory_that_queued_work_uses(void **state)
     free(text);
 }
 
+static atomic_bool finished;
+
+static void *
+come_and_go(void *user)
+{
+    fixture *f = user;
+    while (!atomic_load(&finished)) {
+        ferry_buffer *buffer;
+        OK(ferry_buffer_create(f->context, INT, COUNT, &(ferry_buffer_options){.name = "brief"},
+                               &buffer));
+        touch(f, buffer, 0, FERRY_OVERWRITE, 0, FERRY_REST);
+        touch(f, buffer, 1, FERRY_READ, 0, FERRY_REST);
+        ferry_buffer_destroy(&buffer);
+    }
+    return NULL;
+}
+
+/* Each pool is described as it is at one moment, while another thread makes and destroys buffers.
+ */
+static void
+test_snapshots_beside_another_thread(void **state)
+{
+    fixture *f = *state;
+    pthread_t thread;
+    ferry_buffer *stays = make_counting(f, COUNT, 0);
+    atomic_store(&finished, false);
+    assert_int_equal(pthread_create(&thread, NULL, come_and_go, f), 0);
+    for (int i = 0; i < 30; i++) {
+        char *text = snapshot_of(f);
+        assert_true(add_up(find_pool(text, 0, "pageable")).live > 0);
+        if (!f->coherent && strstr(text, "\"device\""))
+            (void)add_up(find_pool(text, 1, "device"));
+        free(text);
+    }
+    atomic_store(&finished, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    ferry_buffer_destroy(&stays);
+}
+
 static void
 test_a_snapshot_names_the_trace(void **state)
 {
@@ -272,14 +312,14 @@ keep_log(ferry_log_level level, const char *message, void *user)
         snprintf(logged, sizeof(logged), "%s", message);
 }
 
-/* Creates a context with 2 MiB of device memory that makes a snapshot in `path`. */
+/* Creates a context with little device memory that makes a snapshot in `path`. */
 static ferry_context *
-open_short(const char *path)
+open_short(const char *path, size_t device_bytes)
 {
     ferry_context *context;
     setenv("FERRY_SNAPSHOT", path, 1);
     OK(ferry_context_create(&(ferry_context_options){.devices = "emulated",
-                                                     .device_bytes_limit = 2 << 20,
+                                                     .device_bytes_limit = device_bytes,
                                                      .log = keep_log},
                             &context));
     unsetenv("FERRY_SNAPSHOT");
@@ -305,7 +345,7 @@ run_out(ferry_context *context)
 static void
 test_an_allocation_that_fails_makes_one(void **state)
 {
-    ferry_context *context = open_short(path_of("first"));
+    ferry_context *context = open_short(path_of("first"), 2 << 20);
     ferry_buffer *small;
     ferry_scope scope;
     void *pointer;
@@ -331,10 +371,43 @@ test_an_allocation_that_fails_makes_one(void **state)
     ferry_buffer_destroy(&small);
     ferry_context_destroy(&context);
     /* The variable is of the process: the second context has a file of its number. */
-    context = open_short(path_of("first"));
+    context = open_short(path_of("first"), 2 << 20);
     run_out(context);
     expect_part(logged, "first.2");
     assert_int_equal(access(path_of("first.2"), F_OK), 0);
+    ferry_context_destroy(&context);
+}
+
+/* A compaction that finds no room for a block goes on, and no program sees a failure. */
+static void
+test_compactions_make_none(void **state)
+{
+    enum { BUFFERS = 120 };
+    ferry_context *context = open_short(path_of("compaction"), 16 << 20);
+    ferry_buffer *buffers[BUFFERS];
+    ferry_pool *pool;
+    ferry_pool_compaction done;
+    uint64_t seed = 5, rounds = 0;
+    ferry_scope scope;
+    void *pointer;
+    (void)state;
+    OK(ferry_context_pool(context, 1, FERRY_MEMORY_DEVICE, &pool));
+    do {
+        for (size_t i = 0; i < BUFFERS; i++) {
+            OK(ferry_buffer_create(context, INT, 1 + random_below(&seed, 50000), NULL,
+                                   &buffers[i]));
+            OK(ferry_buffer_open_device(buffers[i], INT, FERRY_OVERWRITE, 0, FERRY_REST, NULL,
+                                        &scope, &pointer));
+            OK(ferry_scope_close(&scope));
+        }
+        for (size_t i = 0; i < BUFFERS; i++)
+            if (i % 3)
+                ferry_buffer_destroy(&buffers[i]);
+        OK(ferry_pool_compact(pool, &done));
+        for (size_t i = 0; i < BUFFERS; i += 3)
+            ferry_buffer_destroy(&buffers[i]);
+    } while (++rounds < 20);
+    assert_string_equal(logged, "");
     ferry_context_destroy(&context);
 }
 
@@ -350,7 +423,7 @@ run_out_once(const ferry_block_info *block, void *user)
 static void
 test_callbacks_make_none(void **state)
 {
-    ferry_context *context = open_short(path_of("callback"));
+    ferry_context *context = open_short(path_of("callback"), 2 << 20);
     ferry_pool *pool;
     ferry_block *block;
     (void)state;
@@ -368,7 +441,7 @@ test_callbacks_make_none(void **state)
 static void
 test_a_snapshot_that_cannot_be_written(void **state)
 {
-    ferry_context *context = open_short(path_of("missing/snapshot"));
+    ferry_context *context = open_short(path_of("missing/snapshot"), 2 << 20);
     (void)state;
     run_out(context);
     expect_part(logged, "write the snapshot ");
@@ -385,10 +458,12 @@ main(void)
         TEST(test_blocks_of_the_program),
         TEST(test_pools_of_the_program),
         TEST(test_memory_that_queued_work_uses),
+        TEST(test_snapshots_beside_another_thread),
         cmocka_unit_test(test_a_snapshot_names_the_trace),
         TEST(test_refusals),
         TEST(test_little_host_memory),
         cmocka_unit_test(test_an_allocation_that_fails_makes_one),
+        cmocka_unit_test(test_compactions_make_none),
         cmocka_unit_test(test_callbacks_make_none),
         cmocka_unit_test(test_a_snapshot_that_cannot_be_written),
     };
