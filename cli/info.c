@@ -65,6 +65,9 @@ static const struct capability {
     {FERRY_CAN_BATCH, "batch"},
     {FERRY_CAN_PEER, "peer"},
     {FERRY_CAN_CAPTURE, "capture"},
+    {FERRY_CAN_COOPERATE, "cooperate"},
+    {FERRY_CAN_CLUSTER, "cluster"},
+    {FERRY_CAN_OVERLAP, "overlap"},
 };
 
 enum { CAPABILITY_COUNT = sizeof(capability_names) / sizeof(capability_names[0]) };

@@ -208,6 +208,13 @@ name_allocation_log(ferry_context *context, const char *wanted)
 }
 
 static ferry_status
+name_snapshot(ferry_context *context)
+{
+    static _Atomic unsigned named;
+    return name_file(NULL, "FERRY_SNAPSHOT", &named, &context->snapshot_file);
+}
+
+static ferry_status
 open_trace(ferry_context *context, const char *wanted)
 {
     static _Atomic unsigned named;
@@ -317,6 +324,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     FERRY_TRY(status, fail, ferryi_context_tuning_read(&tuning, options->tuning, &context->log));
     lower_limits(context, &tuning);
     FERRY_TRY(status, fail, name_allocation_log(context, options->allocation_log));
+    FERRY_TRY(status, fail, name_snapshot(context));
     FERRY_TRY(status, fail, open_trace(context, options->trace_file));
     FERRY_TRY(status, fail, open_devices(context, options, &tuning));
     trace_devices(context);

@@ -4,8 +4,10 @@
 import math
 import os
 
+from ferry_output import in_units
+
 STYLE = ("text{font-family:sans-serif;fill:#222}.title{font-size:16px}.label{font-size:13px}.tick{font-size:12px}.grid{stroke:#e3e6ea}"
-         ".axis{stroke:#555}.failed{stroke:#c22;stroke-width:1.2}.limit{stroke:#333;stroke-dasharray:5 4}")
+         ".block{font-size:11px;fill:#fff}.axis{stroke:#555}.failed{stroke:#c22;stroke-width:1.2}.limit{stroke:#333;stroke-dasharray:5 4}")
 
 
 class Picture:
@@ -124,6 +126,46 @@ def draw_track(picture, part, track, top, x):
             if end > drawn:
                 picture.box(begin, top + inset, end - begin, BAR - 2 * inset, colour)
                 drawn = end
+
+
+# -- ferry trace: a row for each slab of a snapshot, its blocks by their addresses ----------------------
+
+STATES = {"live": ("#1f6fb2", "live"), "pending": ("#e08e0b", "idle, and still used by queued work"), "idle": ("#dfe4ea", "idle")}
+SLABS_MOST, LETTER = 500, 7   # rows of a picture, and pixels of a letter in a block
+
+
+def slabs(title, rows):
+    """The slabs of all pools have one scale. Each row is the label of a pool at its first slab, the size, and the blocks."""
+    drawn = rows[:SLABS_MOST]
+    picture = Picture(WIDTH, TOP + len(drawn) * ROW + 40)
+    most = max((size for _, size, _ in drawn), default=1)
+    width, bottom = WIDTH - LEFT - RIGHT, TOP + len(drawn) * ROW
+    picture.text(LEFT, 22, "start", "title", title)
+    for (colour, label), x in zip(STATES.values(), (LEFT, LEFT + 70, LEFT + 320)):
+        picture.box(x, 34, 12, 12, colour)
+        picture.text(x + 18, 44, "start", "tick", label)
+    for index, (label, size, blocks) in enumerate(drawn):
+        top = TOP + index * ROW
+        picture.text(LEFT - 10, top + BAR - 4, "end", "tick", label[:32])
+        draw_slab(picture, blocks, top, lambda offset: LEFT + width * offset / most)
+        if size < most / 2:
+            picture.text(LEFT + width * size / most + 4, top + BAR - 4, "start", "tick", in_units(size))
+    left_out = f"; {len(rows) - len(drawn)} more slabs are not drawn" if len(rows) > len(drawn) else ""
+    picture.text(LEFT, bottom + 20, "start", "tick", f"the longest slab has {in_units(most)}{left_out}")
+    return picture.end()
+
+
+def draw_slab(picture, blocks, top, x):
+    """Blocks narrower than half a pixel are drawn only where the one before does not cover them."""
+    drawn = -1
+    for offset, size, state, owner in blocks:
+        begin, end = x(offset), x(offset + size)
+        if end < drawn + 0.5:
+            continue
+        picture.box(begin, top, max(end - begin - 0.5, 0.5), BAR, STATES[state][0])
+        drawn = end
+        if owner and len(owner) * LETTER < end - begin:
+            picture.text(begin + 4, top + BAR - 5, "start", "block", owner)
 
 
 # -- ferry replay: the pool's memory over time, with fragmentation below -------------------------------

@@ -5,21 +5,24 @@ import getopt
 import json
 import sys
 
+import ferry_snapshot
 import ferry_svg
 from ferry_output import Failed, in_units, table, write
 from ferry_trace import DIRECTIONS, Counts, Problem, Summary
 
 USAGE = """\
 usage: ferry trace [-j] [-s FILE] [-n N] [-r N] [-o FILE] TRACE...
+       ferry trace [-j] [-s FILE] [-n N] [-o FILE] SNAPSHOT
 
 Summarises traces that a program wrote with FERRY_TRACE=TRACE or ferry_context_options.trace_file: bytes by
 buffer and by reason, the longest transfers, fetches that an OVERWRITE would have saved, and ranges that go to
 and fro between the host and devices. Several traces, such as those of the ranks of a job, become one report.
 - is standard input. Traces of programs that crashed are read as far as they go. Perfetto (ui.perfetto.dev) and
-chrome://tracing show the file itself. docs/tracing.md explains each figure.
+chrome://tracing show the file itself. docs/tracing.md explains each figure. Sums up a snapshot of memory that
+FERRY_SNAPSHOT=SNAPSHOT or ferry_context_snapshot() wrote: pools, and who holds their blocks.
 
   -j, --json            as JSON
-  -s, --svg FILE        also draw a timeline into FILE
+  -s, --svg FILE        also draw a timeline, or the blocks of the slabs, into FILE
   -n, --top N           rows of each list; default: 10
   -r, --round-trips N   list ranges that crossed to a device and back at least N times; default: 3
   -o, --output FILE     write to FILE instead of standard output
@@ -263,11 +266,25 @@ def read_bytes(path):
         raise Failed(f"{path}: {error.strerror}") from None
 
 
+def report_snapshot(options, snapshot):
+    top = options["--top"]
+    text = json.dumps(snapshot.json(top), indent=2, ensure_ascii=False) if "--json" in options else "\n".join(snapshot.text_lines(top))
+    write(options.get("--output"), text + "\n")
+    if "--svg" in options:
+        write(options["--svg"], snapshot.picture())
+
+
 def run(options, paths):
     summary = Summary()
     for path in paths:
+        text = read_bytes(path)
+        if ferry_snapshot.is_snapshot(text):
+            if len(paths) > 1:
+                raise Failed(f"{path}: a snapshot has a report of its own: name it alone")
+            report_snapshot(options, ferry_snapshot.Snapshot(path, text))
+            return
         try:
-            summary.add(path, read_bytes(path), keeps_marks="--svg" in options)
+            summary.add(path, text, keeps_marks="--svg" in options)
         except Problem as problem:
             raise Failed(f"{path}:{problem.line}: {problem}") from None
     report = Report(summary, options["--top"], options["--round-trips"])

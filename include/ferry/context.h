@@ -120,7 +120,10 @@ typedef enum ferry_capability {
     FERRY_CAN_RUN_HOST_FUNCTION = 1 << 5, /**< run the host functions of kernels */
     FERRY_CAN_BATCH = 1 << 6,             /**< make many copies with one driver call */
     FERRY_CAN_PEER = 1 << 7,              /**< copy directly from another device of the context */
-    FERRY_CAN_CAPTURE = 1 << 8            /**< capture streams into CUDA graphs */
+    FERRY_CAN_CAPTURE = 1 << 8,           /**< capture streams into CUDA graphs */
+    FERRY_CAN_COOPERATE = 1 << 9,         /**< take launches with FERRY_LAUNCH_COOPERATIVE */
+    FERRY_CAN_CLUSTER = 1 << 10,          /**< take launches with ferry_grid.cluster */
+    FERRY_CAN_OVERLAP = 1 << 11           /**< take launches with FERRY_LAUNCH_OVERLAP */
 } ferry_capability;
 
 /** Language of the kernel code that a device runs. */
@@ -278,6 +281,28 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_memory_info(ferry_conte
  */
 FERRY_API FERRY_NODISCARD ferry_status ferry_context_get_transfer_stats(ferry_context *context,
                                                                         ferry_transfer_stats *out);
+
+/**
+ * Writes what memory the context holds to a file, as JSON: for each pool its slabs and blocks, with
+ * the names of the buffers that own them and, in a checked run, the calls that made these buffers.
+ * `ferry trace` sums it up and draws it. "What holds memory" in docs/debugging.md describes the
+ * file. If the context has a trace, what it has so far is written to its file, too, which the
+ * snapshot names.
+ *
+ * Each pool is described as it is at one moment. Idle blocks that threads keep for themselves go
+ * back to their pool. Blocks until the file is written.
+ *
+ * With the environment variable FERRY_SNAPSHOT, a context writes a snapshot by itself when an
+ * allocation from one of its pools fails for lack of memory for the first time.
+ * @param path file to create or replace. If another snapshot or trace is being written there,
+ *         ".pid" and the process id are appended to the name
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also for an empty path); FERRY_ERROR_IO (the file
+ *         cannot be written, such as on a full disk; it may contain a part of the text);
+ *         FERRY_ERROR_OUT_OF_MEMORY; FERRY_ERROR_INVALID_STATE.
+ * Threads: any.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_context_snapshot(ferry_context *context,
+                                                              const char *path);
 
 /**
  * Sets statistics of a context to zero: all of ferry_transfer_stats, the counters of each buffer in

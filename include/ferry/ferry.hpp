@@ -615,6 +615,12 @@ class context : public detail::owner<ferry_context, ferry_context_destroy>
         check(ferry_context_get_transfer_stats(raw_, &stats));
         return stats;
     }
+    /** Writes what memory the context holds to a file, see ferry_context_snapshot(). */
+    void
+    snapshot(const char *path) const
+    {
+        check(ferry_context_snapshot(raw_, path));
+    }
     /** Sets the counters of transfers, buffers and pools to zero. */
     void
     reset_stats() const

@@ -55,6 +55,25 @@ typedef struct ferry_parameter {
 } ferry_parameter;
 
 /**
+ * Attributes of a launch: bits of ferry_grid.flags. ferry_place_info.capabilities says which ones a
+ * device takes; a launch with another one fails. The meaning of a bit never changes.
+ */
+typedef enum ferry_launch_flag {
+    /** All blocks of the grid run at the same time, so that they can wait for each other, as
+     * `this_grid().sync()` of cooperative groups does. The launch fails if the device does not hold
+     * all of them at once. Needs FERRY_CAN_COOPERATE. */
+    FERRY_LAUNCH_COOPERATIVE = 1 << 0,
+    /** The kernel may begin before the kernel that was queued on the stream just before it has
+     * ended ("programmatic dependent launch" of CUDA). It begins when all blocks of that kernel
+     * have called `cudaTriggerProgrammaticLaunchCompletion()` or have ended, and before their
+     * writes are visible. Therefore each thread must call `cudaGridDependencySynchronize()`, or
+     * execute the PTX instruction `griddepcontrol.wait`, before it uses memory of a buffer, and
+     * before it ends. All work that is queued later still begins after the kernel has ended,
+     * except a kernel with this flag. Needs FERRY_CAN_OVERLAP. */
+    FERRY_LAUNCH_OVERLAP = 1 << 1
+} ferry_launch_flag;
+
+/**
  * Dimensions of a launch: the numbers of blocks, and of threads in each block, as x, y, z. 0 in y
  * or z means 1; 0 in x is an error.
  */
@@ -62,8 +81,11 @@ typedef struct ferry_grid {
     uint32_t blocks[3];
     uint32_t threads[3];
     uint32_t shared_bytes; /**< dynamic shared memory of each block */
-    uint32_t flags;        /**< 0; there are none yet */
-    uint32_t cluster[3];   /**< blocks of a cluster; 0: no clusters. No device takes them yet */
+    uint32_t flags;        /**< ferry_launch_flag bits */
+    uint32_t cluster[3];   /**< blocks of a thread block cluster, at most 8 in all, which divide
+                                `blocks`. If all are 0 there are no clusters but those of the
+                                kernel's own `__cluster_dims__`; otherwise 0 means 1. Needs
+                                FERRY_CAN_CLUSTER */
     uint64_t reserved[4];
 } ferry_grid;
 
@@ -301,10 +323,12 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_kernel_create(ferry_context *contex
  *
  * @param stream NULL: the default stream, if the context has exactly one device
  * @param arguments in the order of the kernel's parameters
- * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also for a grid without blocks or threads in x, a
- *         wrong number or kind of arguments, and a forbidden overlap); FERRY_ERROR_UNSUPPORTED (the
- *         kernel has no code for this device; the grid has clusters or flags; or the stream is
- *         being captured and bytes must be copied); FERRY_ERROR_WRONG_TYPE,
+ * @return FERRY_OK; FERRY_ERROR_INVALID_ARGUMENT (also for a grid without blocks or threads in x,
+ *         clusters that are too large or do not divide the grid, a wrong number or kind of
+ *         arguments, and a forbidden overlap); FERRY_ERROR_UNSUPPORTED (the kernel has no code for
+ *         this device; the device does not take a flag of the grid, or clusters; a cooperative
+ *         grid has more blocks than it holds at once; or the stream is being captured and bytes
+ *         must be copied); FERRY_ERROR_WRONG_TYPE,
  *         FERRY_ERROR_OUT_OF_RANGE, FERRY_ERROR_WRONG_CONTEXT, FERRY_ERROR_BUSY,
  *         FERRY_ERROR_INVALID_STATE, FERRY_ERROR_OUT_OF_MEMORY, FERRY_ERROR_DEVICE or
  *         FERRY_ERROR_DEVICE_LOST, for the reasons at the top of <ferry/buffer.h>.

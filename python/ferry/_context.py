@@ -202,6 +202,11 @@ class Context(_ferry.Context):
         values: dict[str, Any] = {key: Count(*value) if isinstance(value, tuple) else value for key, value in found.items()}
         return Stats(**values)
 
+    def snapshot(self, path: Any) -> None:
+        """Write what memory the context holds to a file, as JSON that `ferry trace` sums up and draws."""
+        from ._array import path_bytes
+        self._snapshot(path_bytes(path))
+
     def trace(self) -> Trace:
         """Return a list that receives each transfer inside a `with`."""
         return Trace(self)

@@ -24,11 +24,20 @@ _kernels: weakref.WeakSet[Kernel]
 
 
 class Grid(NamedTuple):
-    """Blocks, threads of each block, and bytes of dynamic shared memory."""
+    """Blocks, threads of each block, and bytes of dynamic shared memory. Some devices take `cooperative` launches, thread block
+    clusters, and an `overlap` with the kernel before; `ferry_grid` of C says what these mean, and the others raise UnsupportedError.
+
+    >>> import ferry
+    >>> ferry.grid(1000)._replace(cooperative=True)
+    Grid(blocks=(4, 1, 1), threads=(256, 1, 1), shared_bytes=0, cluster=(0, 0, 0), cooperative=True, overlap=False)
+    """
 
     blocks: tuple[int, int, int] = (1, 1, 1)
     threads: tuple[int, int, int] = (1, 1, 1)
     shared_bytes: int = 0
+    cluster: tuple[int, int, int] = (0, 0, 0)
+    cooperative: bool = False
+    overlap: bool = False
 
 
 def grid(items: int, threads: int = 256, shared_bytes: int = 0) -> Grid:
@@ -162,7 +171,8 @@ class Kernel(_ferry.Kernel):
                 raise _ferry.WrongTypeError(f"a grid or a number of items, not {grid!r}") from None
         size = grid
         values = tuple(self._value(index, value) for index, value in enumerate(arguments))
-        self._launch(stream, (*size.blocks, *size.threads, size.shared_bytes), values)
+        flags = bool(size.cooperative) | bool(size.overlap) << 1
+        self._launch(stream, (*size.blocks, *size.threads, size.shared_bytes, flags, *size.cluster), values)
 
     def _value(self, index: int, value: Any) -> Any:
         if index >= len(self.parameters):

@@ -277,6 +277,21 @@ context_reset_stats(PyObject *object, PyObject *unused)
 }
 
 static PyObject *
+context_snapshot(PyObject *object, PyObject *arguments)
+{
+    ferry_context *context = ((struct context_object *)object)->context;
+    const char *path;
+    ferry_status status;
+
+    if (!ferrypy_parse(arguments, "y:_snapshot", &path))
+        return NULL;
+    FERRYPY_BLOCKING(status, ferry_context_snapshot(context, path));
+    if (status != FERRY_OK)
+        return ferrypy_fail(status);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 context_set_tracing(PyObject *object, PyObject *argument)
 {
     struct ferrypy_callbacks *callbacks = ((struct context_object *)object)->callbacks;
@@ -330,6 +345,7 @@ static PyMethodDef methods[] = {
     {"_memory", context_memory, METH_O, NULL},
     {"_stats", context_stats, METH_NOARGS, NULL},
     {"_set_tracing", context_set_tracing, METH_O, NULL},
+    {"_snapshot", context_snapshot, METH_VARARGS, NULL},
     {"reset_stats", context_reset_stats, METH_NOARGS,
      "Sets the statistics of the context and of its arrays to zero."},
     {"describe", context_describe, METH_NOARGS,

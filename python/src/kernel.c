@@ -414,7 +414,8 @@ ferrypy_arguments_release(ferry_argument *list, size_t count)
         ferry_buffer_destroy(&list[i].buffer);
 }
 
-/* _launch(stream, (blocks x, y, z, threads x, y, z, shared bytes), arguments) */
+/* _launch(stream, (blocks x, y, z, threads x, y, z, shared bytes, flags, cluster x, y, z),
+ * arguments) */
 static PyObject *
 kernel_launch(PyObject *object, PyObject *arguments)
 {
@@ -425,13 +426,14 @@ kernel_launch(PyObject *object, PyObject *arguments)
     ferry_grid grid = {0};
     ferry_status status;
     size_t count, done = 0;
-    Py_ssize_t sizes[7];
+    Py_ssize_t sizes[11];
 
-    if (!ferrypy_parse(arguments, "O!(nnnnnnn)O!:_launch", ferrypy_stream_type,
+    if (!ferrypy_parse(arguments, "O!(nnnnnnnnnnn)O!:_launch", ferrypy_stream_type,
                        (PyObject **)&stream, &sizes[0], &sizes[1], &sizes[2], &sizes[3], &sizes[4],
-                       &sizes[5], &sizes[6], &PyTuple_Type, &values))
+                       &sizes[5], &sizes[6], &sizes[7], &sizes[8], &sizes[9], &sizes[10],
+                       &PyTuple_Type, &values))
         return NULL;
-    for (int i = 0; i < 7; i++) {
+    for (int i = 0; i < 11; i++) {
         if (sizes[i] < 0 || sizes[i] > UINT32_MAX)
             return ferrypy_fail_with(FERRY_ERROR_INVALID_ARGUMENT, "the grid has the size %zd",
                                      sizes[i]);
@@ -439,8 +441,10 @@ kernel_launch(PyObject *object, PyObject *arguments)
     for (int i = 0; i < 3; i++) {
         grid.blocks[i] = (uint32_t)sizes[i];
         grid.threads[i] = (uint32_t)sizes[i + 3];
+        grid.cluster[i] = (uint32_t)sizes[i + 8];
     }
     grid.shared_bytes = (uint32_t)sizes[6];
+    grid.flags = (uint32_t)sizes[7];
     count = (size_t)PyTuple_Size(values);
     if (stream->context != self->context)
         return ferrypy_fail_with(

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/base/fork.h"
@@ -124,4 +126,62 @@ void
 ferryi_output_release(int file)
 {
     (void)flock(file, LOCK_UN);
+}
+
+/* -- writing ----------------------------------------------------------------------------------- */
+
+/* Protects the program from SIGPIPE. A write to a pipe whose reader is closed raises this signal,
+ * which would end the program. The signal is blocked during the write. If the write raised it, the
+ * pending signal is removed. */
+struct quiet_pipe {
+    sigset_t only_pipe, before;
+    bool was_pending;
+};
+
+static void
+begin_quiet_pipe(struct quiet_pipe *quiet)
+{
+    sigset_t pending;
+    sigemptyset(&quiet->only_pipe);
+    sigaddset(&quiet->only_pipe, SIGPIPE);
+    sigemptyset(&pending);
+    (void)sigpending(&pending);
+    quiet->was_pending = sigismember(&pending, SIGPIPE) == 1;
+    (void)pthread_sigmask(SIG_BLOCK, &quiet->only_pipe, &quiet->before);
+}
+
+static void
+end_quiet_pipe(const struct quiet_pipe *quiet, bool is_raised)
+{
+    const struct timespec now = {0};
+    while (is_raised && !quiet->was_pending && sigtimedwait(&quiet->only_pipe, NULL, &now) < 0 &&
+           errno == EINTR)
+        ;
+    (void)pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
+}
+
+/* Returns 0 or an errno value. */
+static int
+write_all(int file, const char *bytes, size_t count)
+{
+    while (count > 0) {
+        ssize_t written = write(file, bytes, count);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written > 0) {
+            bytes += written;
+            count -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+int
+ferryi_output_write(int file, const char *bytes, size_t count)
+{
+    struct quiet_pipe quiet;
+    begin_quiet_pipe(&quiet);
+    int failure = write_all(file, bytes, count);
+    end_quiet_pipe(&quiet, failure == EPIPE);
+    return failure;
 }

@@ -28,6 +28,9 @@ char *ferryi_output_name(const char *pattern);
  * @return 0 or an errno value
  */
 int ferryi_output_open(const char *path, int *out_file, char **out_path);
+/* Writes all bytes to the file. A pipe whose reader is closed is a failure, and raises no signal.
+ * Returns 0 or an errno value. */
+int ferryi_output_write(int file, const char *bytes, size_t count);
 /* Ends the claim on the file, although children of a fork may still have its descriptor. The caller
  * then closes the file. */
 void ferryi_output_release(int file);

@@ -5,6 +5,7 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/buffer.h"
+#include "src/buffer/snapshot.h"
 #include "src/move/move.h"
 #include "src/store/claim.h"
 #include "src/store/pending_calls.h"
@@ -498,5 +499,8 @@ ferryi_relocate(void *user, ferry_pool *pool)
     return moved;
 }
 
-const struct ferryi_store_calls ferryi_buffer_calls = {
-    .evict = ferryi_evict, .relocate = ferryi_relocate, .bring_back = ferryi_buffer_bring_back};
+const struct ferryi_store_calls ferryi_buffer_calls = {.evict = ferryi_evict,
+                                                       .relocate = ferryi_relocate,
+                                                       .bring_back = ferryi_buffer_bring_back,
+                                                       .out_of_memory =
+                                                           ferryi_snapshot_out_of_memory};

@@ -113,7 +113,8 @@ struct ferryi_file_copy {
  * value. */
 struct ferryi_launch {
     void *function;
-    const ferry_grid *grid; /* every number of blocks and threads is at least 1 */
+    const ferry_grid *grid; /* every number of blocks and threads is at least 1; the device has the
+                               capability of each attribute (launch_grid.c) */
     void **arguments;
     const size_t *bytes; /* size of each argument's value; FERRYI_LAUNCH_ADDRESS: the value is a
                             pointer into memory that the device accesses, or NULL */

@@ -355,36 +355,6 @@ launch_with_arrays(struct ferryi_launch_request *plan)
     return status;
 }
 
-static void
-replace_zeros(ferry_grid *grid)
-{
-    for (size_t i = 1; i < 3; i++) {
-        grid->blocks[i] = grid->blocks[i] ? grid->blocks[i] : 1;
-        grid->threads[i] = grid->threads[i] ? grid->threads[i] : 1;
-    }
-}
-
-static ferry_status
-check_grid(const ferry_kernel *kernel, const ferry_grid *grid)
-{
-    if (grid->blocks[0] == 0 || grid->threads[0] == 0)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
-                           "launch kernel \"%s\": the grid has %u blocks of %u threads in x; "
-                           "ferry_grid_for() returns a grid for a number of items",
-                           kernel->name, grid->blocks[0], grid->threads[0]);
-    if (grid->flags)
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "launch kernel \"%s\": the grid has the flags 0x%x, which no device "
-                           "knows yet; set them to 0",
-                           kernel->name, grid->flags);
-    if (grid->cluster[0] || grid->cluster[1] || grid->cluster[2])
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "launch kernel \"%s\": the grid has clusters of %ux%ux%u blocks, which "
-                           "no device takes yet; set them to 0",
-                           kernel->name, grid->cluster[0], grid->cluster[1], grid->cluster[2]);
-    return FERRY_OK;
-}
-
 ferry_status
 ferryi_kernel_is_null(void)
 {
@@ -412,8 +382,7 @@ ferry_kernel_launch(ferry_kernel *kernel, ferry_grid grid, ferry_stream *stream,
                            kernel->name, kernel->parameter_count,
                            argument_count == 1 ? "is" : "are", argument_count,
                            argument_count > 0 && !arguments ? " at NULL" : "");
-    FERRYI_OR_RETURN(check_grid(kernel, &grid));
-    replace_zeros(&grid);
+    FERRYI_OR_RETURN(ferryi_launch_complete_grid(kernel, timeline, &grid));
     struct ferryi_launch_result result;
     result.failure = FERRY_OK;
     struct ferryi_launch_request plan = {

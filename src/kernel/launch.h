@@ -37,7 +37,7 @@ struct ferryi_launch_request {
     ferry_stream *stream;
     ferryi_timeline *timeline; /* timeline of the stream */
     struct ferryi_span span;
-    const ferry_grid *grid; /* blocks and threads are at least 1 */
+    const ferry_grid *grid; /* that of ferryi_launch_complete_grid() */
     const ferry_argument *arguments;
     size_t count; /* number of arguments, which equals the number of the kernel's parameters */
     /* Arrays of `count` elements each. `wanted` contains one access for each argument that is an
@@ -63,6 +63,13 @@ ferry_status ferryi_kernel_is_null(void);
 /* Queues the host function of a launch whose accesses are open, and closes them: it commits their
  * writes if the call was queued, and cancels them otherwise. */
 ferry_status ferryi_launch_queue_call(const struct ferryi_launch_request *plan);
+
+/* -- launch_grid.c ----------------------------------------------------------------------------- */
+
+/* Checks the grid of a launch on a timeline, and replaces each 0 that means 1. Afterwards all
+ * members of `cluster` are 0, or none is. */
+ferry_status ferryi_launch_complete_grid(const ferry_kernel *kernel,
+                                         const ferryi_timeline *timeline, ferry_grid *grid);
 
 /* -- launch_here.c ----------------------------------------------------------------------------- */
 

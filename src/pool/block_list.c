@@ -12,8 +12,8 @@ struct snapshot {
     size_t count, room;
 };
 
-static ferry_block_info
-describe(const ferry_block *block)
+FERRYI_POOL_LOCKED static ferry_block_info
+describe(const ferry_pool *pool, const ferry_block *block)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
     return (ferry_block_info){
@@ -22,6 +22,9 @@ describe(const ferry_block *block)
         .requested_bytes = held ? block->requested : 0,
         .label = held ? atomic_load_explicit(&block->label, memory_order_acquire) : NULL,
         .is_held = held,
+        .is_pending = !held && !ferryi_sync_point_is_done(pool->config.order, block->point),
+        .slab = block->slab->memory,
+        .slab_bytes = block->slab->bytes,
     };
 }
 
@@ -36,7 +39,7 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     FERRYI_EACH_SLAB (pool, slab)
         for (const ferry_block *block = slab->first; block; block = block->after) {
             if (snapshot->count < snapshot->room)
-                snapshot->blocks[snapshot->count] = describe(block);
+                snapshot->blocks[snapshot->count] = describe(pool, block);
             snapshot->count++;
         }
     ferryi_mutex_unlock(&pool->mutex);
@@ -58,6 +61,16 @@ take_snapshot(ferry_pool *pool, struct snapshot *out)
                                "walk over the %zu blocks of %s: no host memory", out->count,
                                pool->name);
     }
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_pool_list_blocks(ferry_pool *pool, ferry_block_info **out, size_t *out_count)
+{
+    struct snapshot snapshot;
+    FERRYI_OR_RETURN(take_snapshot(pool, &snapshot));
+    *out = snapshot.blocks;
+    *out_count = snapshot.count;
     return FERRY_OK;
 }
 

@@ -112,6 +112,12 @@ ferryi_pool_name(const ferry_pool *pool)
     return pool->name;
 }
 
+int
+ferryi_pool_place(const ferry_pool *pool)
+{
+    return pool->config.place;
+}
+
 ferry_context *
 ferryi_pool_context(const ferry_pool *pool)
 {

@@ -182,11 +182,16 @@ void ferryi_pool_give_zeroed(ferry_block *block, ferryi_sync_point point);
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Returns the name of the pool's memory in messages. */
 const char *ferryi_pool_name(const ferry_pool *pool);
+/* Returns the place to which the pool's memory belongs. */
+int ferryi_pool_place(const ferry_pool *pool);
 /* Returns whether a compaction is emptying the block's slab. The block must be live. Threads: any.
  */
 bool ferryi_block_is_draining(const ferry_block *block);
 /* Returns whether the address is in memory that the pool has allocated from its backend. */
 bool ferryi_pool_holds(ferry_pool *pool, const void *address);
+/* Describes all blocks of the pool at one moment, in the order of ferry_pool_for_each_block(). The
+ * caller frees `*out`. Fails with OUT_OF_MEMORY. */
+ferry_status ferryi_pool_list_blocks(ferry_pool *pool, ferry_block_info **out, size_t *out_count);
 /* Counters of a pool since its creation. A reset sets the numbers of allocations, hits and frees to
  * 0. A hit is an allocation that reuses idle memory. */
 struct ferryi_pool_counters {

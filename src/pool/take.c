@@ -231,11 +231,12 @@ obtain(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block **out)
 
 /* -- the take ---------------------------------------------------------------------------------- */
 
-/* Completes the error message of a failed allocation. */
+/* Completes the error message of a failed allocation. A compaction that finds no room for a block
+ * leaves it where it is, and no call fails. */
 static ferry_status
 take_failed(ferry_pool *pool, const struct ferryi_pool_request *request, ferry_status status)
 {
-    if (status == FERRY_ERROR_OUT_OF_MEMORY && request->need > 0)
+    if (status == FERRY_ERROR_OUT_OF_MEMORY && request->need > 0 && !is_compacting(pool))
         status = ferryi_out_of_memory_fail(pool, request);
     return request->internal
                ? status

@@ -79,9 +79,8 @@ append(const struct holder *holder, char *text, size_t text_bytes, size_t *lengt
 }
 
 void
-ferryi_holders_describe(void *user, ferry_pool *pool, char *text, size_t text_bytes)
+ferryi_holders_describe(ferry_context *context, ferry_pool *pool, char *text, size_t text_bytes)
 {
-    ferry_context *context = user;
     struct holders holders = {0};
     size_t length = 0, named = 0;
     ferryi_mutex_lock(&context->store_mutex);

@@ -49,6 +49,15 @@ config_of(ferry_context *context, int place, ferry_memory_kind kind, const char 
         .name = name};
 }
 
+/* Explains an allocation that has failed. */
+static void
+explain_failure(void *user, ferry_pool *pool, char *text, size_t text_bytes)
+{
+    ferry_context *context = user;
+    ferryi_holders_describe(context, pool, text, text_bytes);
+    context->store_calls->out_of_memory(context);
+}
+
 FERRYI_REQUIRES(ferryi_pools_mutex)
 static ferry_status
 make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool **out)
@@ -62,7 +71,7 @@ make_pool(ferry_context *context, int place, ferry_memory_kind kind, ferry_pool 
     config.holders = (struct ferryi_pool_holders){
         .evict = kind == FERRY_MEMORY_MANAGED ? NULL : context->store_calls->evict,
         .relocate = kind == FERRY_MEMORY_DEVICE ? context->store_calls->relocate : NULL,
-        .describe = ferryi_holders_describe,
+        .describe = explain_failure,
         .user = context};
     ferry_status status;
     FERRY_TRY(status, fail, ferryi_place_backend_choose(context, place, kind, &config));

@@ -55,7 +55,8 @@ ferry_status ferryi_place_backend_choose(ferry_context *context, int place, ferr
 
 /* Names the buffers that hold the most memory of the pool, and says why they keep it: open scopes,
  * a call of this thread, or a hold. */
-void ferryi_holders_describe(void *user, ferry_pool *pool, char *text, size_t text_bytes);
+void ferryi_holders_describe(ferry_context *context, ferry_pool *pool, char *text,
+                             size_t text_bytes);
 
 /* Sets memory of one of the context's pools, or of a pool that the program created, to zero; see
  * struct ferryi_pool_config. */

@@ -280,6 +280,9 @@ struct ferryi_store_calls {
     size_t (*relocate)(void *user, ferry_pool *pool);
     /* Copies newer bytes to the memory of the program that the buffer wraps. */
     ferry_status (*bring_back)(ferryi_store *store, ferryi_timeline *timeline);
+    /* Called when an allocation from a pool of the context has failed for lack of memory. Preserves
+     * the thread's error message. */
+    void (*out_of_memory)(ferry_context *context);
 };
 
 /* -- life -------------------------------------------------------------------------------------- */

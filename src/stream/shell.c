@@ -26,6 +26,7 @@ ferryi_shell_release(ferry_context *context)
     ferryi_mutex_destroy(&context->event_times_mutex);
     ferryi_cond_destroy(&context->park_cond);
     free(context->allocation_log);
+    free(context->snapshot_file);
     for (size_t i = 0; i < FERRYI_LONG_LOCKS; i++)
         ferryi_system_mutex_destroy(&context->long_locks[i]);
     free(context);

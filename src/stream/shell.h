@@ -78,6 +78,10 @@ struct ferry_context {
     _Atomic uint32_t last_number; /* highest id that a buffer has received for the trace; used only
                                      if the context is traced */
 
+    /* Snapshots: src/buffer/snapshot.c. */
+    char *snapshot_file;          /* file for the first allocation that fails; NULL: none */
+    atomic_bool is_snapshot_made; /* whether one has failed */
+
     /* Pools: src/store/place_pool.c. */
     char *allocation_log; /* prefix of the names of the pools' log files; NULL: no log files */
     struct ferryi_pools_mutex pool_mutex;

@@ -3,11 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <ferry/version.h>
@@ -303,63 +301,13 @@ put_text(char *at, struct ferryi_trace_text text)
     return at;
 }
 
+char *
+ferryi_trace_put_quoted(char *at, const char *text)
+{
+    return put_text(at, (struct ferryi_trace_text)FERRYI_TRACE_ANY(text));
+}
+
 /* -- chunks ------------------------------------------------------------------------------------ */
-
-/* Protects the program from SIGPIPE. A write to a pipe whose reader is closed raises this signal,
- * which would end the program. The signal is blocked during the write. If the write raised it, the
- * pending signal is removed. */
-struct quiet_pipe {
-    sigset_t only_pipe, before;
-    bool was_pending;
-};
-
-static void
-begin_quiet_pipe(struct quiet_pipe *quiet)
-{
-    sigset_t pending;
-    sigemptyset(&quiet->only_pipe);
-    sigaddset(&quiet->only_pipe, SIGPIPE);
-    sigemptyset(&pending);
-    (void)sigpending(&pending);
-    quiet->was_pending = sigismember(&pending, SIGPIPE) == 1;
-    (void)pthread_sigmask(SIG_BLOCK, &quiet->only_pipe, &quiet->before);
-}
-
-static void
-end_quiet_pipe(const struct quiet_pipe *quiet, bool is_raised)
-{
-    const struct timespec now = {0};
-    while (is_raised && !quiet->was_pending && sigtimedwait(&quiet->only_pipe, NULL, &now) < 0 &&
-           errno == EINTR)
-        ;
-    (void)pthread_sigmask(SIG_SETMASK, &quiet->before, NULL);
-}
-
-/* Returns 0 or an errno value. */
-static int
-write_all(int file, const char *bytes, size_t count)
-{
-    while (count > 0) {
-        ssize_t written = write(file, bytes, count);
-        if (written < 0 && errno != EINTR)
-            return errno;
-        if (written > 0) {
-            bytes += written;
-            count -= (size_t)written;
-        }
-    }
-    return 0;
-}
-
-static int
-write_bytes(int file, const char *bytes, size_t count)
-{
-    struct quiet_pipe quiet;
-    begin_quiet_pipe(&quiet);
-    int failure = write_all(file, bytes, count);
-    end_quiet_pipe(&quiet, failure == EPIPE);
-    return failure;
-}
 
 /* Writes a chunk to the file. If the write fails and no earlier write of this trace has failed,
  * returns the errno value. Otherwise returns 0. The caller reports the failure after it has
@@ -368,7 +316,7 @@ static int
 write_chunk(ferryi_trace *trace, const char *chunk, size_t bytes)
 {
     int before = errno;
-    int failure = atomic_load(&trace->broken) ? 0 : write_bytes(trace->file, chunk, bytes);
+    int failure = atomic_load(&trace->broken) ? 0 : ferryi_output_write(trace->file, chunk, bytes);
     if (failure && atomic_exchange(&trace->broken, true))
         failure = 0;
     errno = before;
@@ -418,6 +366,18 @@ add_lines(ferryi_trace *trace, const char *lines, size_t bytes)
     trace->used += bytes;
     ferryi_mutex_unlock(&trace->mutex);
     report(trace->log, trace->path, failure);
+}
+
+const char *
+ferryi_trace_flush(ferryi_trace *trace)
+{
+    if (!trace || trace->forks != ferryi_fork_count())
+        return NULL;
+    ferryi_mutex_lock(&trace->mutex);
+    int failure = flush(trace);
+    ferryi_mutex_unlock(&trace->mutex);
+    report(trace->log, trace->path, failure);
+    return trace->path;
 }
 
 /* Flushes the open traces until a write fails. Returns the errno value of the write that failed, or
@@ -646,7 +606,7 @@ write_head(const ferryi_trace *trace)
     at = PUT(at, ",\"origin_ns\":");
     at = put_number(at, trace->origin_ns);
     at = PUT(at, "}},\n");
-    return write_bytes(trace->file, lines, (size_t)(at - lines));
+    return ferryi_output_write(trace->file, lines, (size_t)(at - lines));
 }
 
 ferry_status

@@ -100,6 +100,13 @@ void ferryi_trace_add(ferryi_trace *trace, const struct ferryi_trace_entry *entr
  * for, such as "wait for a stream", and `device` is the name of the device, or NULL. */
 void ferryi_trace_wait(ferryi_trace *trace, const char *what, const char *device,
                        uint64_t begun_ns);
+/* Writes a text in quotes, as a string of JSON, and truncates it if it is long. `at` has room for
+ * FERRYI_TRACE_QUOTED_MOST bytes. Returns the end of what it wrote, which is no NUL. */
+char *ferryi_trace_put_quoted(char *at, const char *text);
+#define FERRYI_TRACE_QUOTED_MOST (6 * FERRYI_TRACE_TEXT_MOST + 2)
+/* Writes all entries that the trace has so far to its file, and returns the name of the file.
+ * Returns NULL if there is no trace, or in a forked child. */
+const char *ferryi_trace_flush(ferryi_trace *trace);
 /* Closes the trace. Writes the remaining lines, ends the JSON array and closes the file. Sets
  * *trace to NULL. */
 void ferryi_trace_close(ferryi_trace **trace);

@@ -255,6 +255,7 @@ DO(ferry_context_get_place_info, ferry_place_info info;
    return ferry_context_get_place_info(w->context, 0, &info);)
 DO(ferry_context_get_transfer_stats, ferry_transfer_stats stats;
    return ferry_context_get_transfer_stats(w->context, &stats);)
+RETURN(ferry_context_snapshot, w->context, "/dev/null")
 RETURN(ferry_context_reset_stats, w->context)
 DO(ferry_buffer_get_info, ferry_buffer_info info; return ferry_buffer_get_info(B, &info);)
 DO(ferry_buffer_describe, char text[200];

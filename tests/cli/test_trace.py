@@ -541,6 +541,47 @@ def check_pipes(tap, programs):
             (len(lines) == 1 and "log 1:" in lines[0] and str(path) in lines[0], errors)))
 
 
+def check_snapshot(tap, programs, trace):
+    """A snapshot of memory: its sums, its picture, and what is none."""
+    path, picture = programs.folder / "snapshot.json", programs.folder / "snapshot.svg"
+    done = programs.run("snapshot", FERRY_SNAPSHOT=str(path))
+    tap.case("a program that runs out of memory", expect((done.returncode == 0, done.stderr), (str(path) in done.stderr, done.stderr)))
+    text = path.read_text()
+    found = json.loads(text)
+    blocks = [block for place in found["places"] for pool in place["pools"] for slab in pool["slabs"] for block in slab["blocks"]]
+    done = programs.trace("--json", path)
+    summary = json.loads(done.stdout)
+    sums = {state: sum(pool[state] for pool in summary["pools"]) for state in ("live", "idle", "pending")}
+    wanted = {state: sum(block["bytes"] for block in blocks if block["state"] == state) for state in sums}
+    device = [owner for owner in summary["owners"] if owner["kind"] == "device"]
+    tap.case("a snapshot as JSON", expect(
+        (sums == wanted and sums["live"] > 0 and sums["idle"] > 0, f"{sums} {wanted}"),
+        ([(owner["owner"], owner["requested"]) for owner in device] == [("left & right", BYTES)], str(device)),
+        (all(pool["live"] + pool["idle"] + pool["pending"] == pool["slab_bytes"] for pool in summary["pools"]), str(summary["pools"]))))
+    done = programs.trace("--svg", picture, "--top", 1, path)
+    root = xml.etree.ElementTree.parse(picture).getroot()
+    shown = ["".join(node.itertext()) for node in root.iter(f"{SVG}text")]
+    slabs = sum(pool["slabs"] for pool in summary["pools"])
+    tap.case("a snapshot as text and as a picture", expect(
+        ("device memory" in done.stdout and '"left & right" in' in done.stdout, done.stdout),
+        ("and 1 more" in done.stdout, done.stdout), (any("emulated" in text and "device memory" in text for text in shown), str(shown)),
+        (len(list(root.iter(f"{SVG}rect"))) >= 4 + slabs, "few blocks")))
+    many = {"ferry": 1, "version": "x", "trace": "t", "places": [{"place": 0, "name": "host", "pools": [{"kind": "pageable", "limit": 0, "slabs": [
+        {"address": "0x1", "bytes": 100, "blocks": [{"offset": 0, "bytes": 100, "state": "live", "requested": 1, "owner": "\x1b<x>", "site": "s"}]}
+    ] * 600}]}]}
+    done = programs.trace("--svg", picture, "-", text=json.dumps(many))
+    tap.case("many slabs and odd names", expect((done.returncode == 0, done.stderr), ("\x1b" not in done.stdout and "?<x>" in done.stdout, done.stdout),
+                                               ("100 more slabs are not drawn" in picture.read_text(), "no end")))
+    gap = text.replace('"offset":0,', '"offset":1,', 1)
+    for what, wrong, word in (("cut", text[:len(text) // 2], "no whole snapshot"), ("a later format", text.replace('"ferry":1', '"ferry":2'), "format 2"),
+                              ("without places", '{"ferry":1,"version":"x","trace":null}', "places"), ("a gap", gap, "offset 1")):
+        done = programs.trace("-", text=wrong)
+        tap.case(f"a snapshot that is none: {what}", expect((done.returncode == 1, f"exit status {done.returncode}"), (word in done.stderr, done.stderr),
+                                                           ("Traceback" not in done.stderr, done.stderr)))
+    done = programs.trace(trace, path)
+    tap.case("a snapshot beside a trace", expect((done.returncode == 1 and "name it alone" in done.stderr, done.stderr)))
+
+
 def check_words(tap, programs, path):
     done = programs.trace("--help")
     tap.case("--help", expect((all(w in done.stdout for w in ("--json", "--svg", "--top", "--round-trips", "FERRY_TRACE")), done.stdout),
@@ -590,6 +631,7 @@ def main():
         check_files(tap, programs)
         check_limit(tap, programs)
         check_pipes(tap, programs)
+        check_snapshot(tap, programs, path)
         check_words(tap, programs, path)
     return tap.end()
 

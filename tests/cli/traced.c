@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A program whose trace is known in advance. test_trace.py starts it as `traced HOW [FILE]`. FILE
- * is the context's trace_file, and HOW is one of the words in the table in main().
+ * is the context's trace_file, and HOW is one of the words in the table in main(). The program also
+ * makes the snapshot of memory that FERRY_SNAPSHOT asks for.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -489,6 +490,32 @@ run_callback(const char *path)
     return 0;
 }
 
+/* Runs out of device memory, of which FERRY_SNAPSHOT makes a snapshot. FILE is not used. */
+static int
+run_snapshot(const char *path)
+{
+    (void)path;
+    ferry_context *context = create_context(NULL);
+    ferry_float_buffer left = create_buffer(context, "left & right", COUNT),
+                       gone = create_buffer(context, "gone", COUNT),
+                       large = create_buffer(context, "large", 2 * BIG);
+    ferry_scope scope, refused;
+    const float *values;
+    float *pointer;
+    overwrite_host(left);
+    read_device(left);
+    overwrite_device(gone, COUNT);
+    ferry_float_destroy(&gone);
+    CHECK(ferry_float_read_device(left, NULL, &scope, &values));
+    if (ferry_float_overwrite_device(large, NULL, &refused, &pointer) != FERRY_ERROR_OUT_OF_MEMORY)
+        return 1;
+    CHECK(ferry_scope_close(&scope));
+    ferry_float_destroy(&left);
+    ferry_float_destroy(&large);
+    ferry_context_destroy(&context);
+    return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -499,7 +526,8 @@ main(int argc, char **argv)
         {"known", run_known},         {"contexts", run_contexts}, {"abort", run_abort},
         {"exit", run_exit},           {"fork", run_fork},         {"refused", run_refused},
         {"full", run_full},           {"callback", run_callback}, {"pipe", run_pipe},
-        {"pipe-exit", run_pipe_exit}, {"names", run_names},       {"temporaries", run_temporaries}};
+        {"pipe-exit", run_pipe_exit}, {"names", run_names},       {"temporaries", run_temporaries},
+        {"snapshot", run_snapshot}};
     for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(*ways); i++)
         if (!strcmp(argv[1], ways[i].how))
             return ways[i].run(argc > 2 ? argv[2] : NULL);

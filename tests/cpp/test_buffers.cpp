@@ -210,6 +210,7 @@ updates_fetch_what_is_newer(const ferry::context &context)
     floats buffer(context, counting(10));
     buffer.sync_to(1);
     buffer.mark_dirty(1);
+    context.snapshot("/dev/null");
     context.reset_stats();
     {
         auto write = buffer.overwrite_host(0, 5);

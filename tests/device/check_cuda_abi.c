@@ -105,6 +105,34 @@ SAME_FIELD(struct ferryi_gpu_copy_attributes, target_hint, CUmemcpyAttributes, d
 SAME_FIELD(struct ferryi_gpu_copy_attributes, flags, CUmemcpyAttributes, flags);
 #endif
 
+#if CUDA_VERSION >= 12000
+SAME_SIZE(struct ferryi_gpu_launch_attribute, CUlaunchAttribute);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, id, CUlaunchAttribute, id);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value, CUlaunchAttribute, value);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value.on, CUlaunchAttribute, value.cooperative);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value.on, CUlaunchAttribute,
+           value.programmaticStreamSerializationAllowed);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value.cluster, CUlaunchAttribute, value.clusterDim);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value.cluster[0], CUlaunchAttribute,
+           value.clusterDim.x);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value.cluster[1], CUlaunchAttribute,
+           value.clusterDim.y);
+SAME_FIELD(struct ferryi_gpu_launch_attribute, value.cluster[2], CUlaunchAttribute,
+           value.clusterDim.z);
+
+SAME_SIZE(struct ferryi_gpu_launch_config, CUlaunchConfig);
+SAME_FIELD(struct ferryi_gpu_launch_config, grid_x, CUlaunchConfig, gridDimX);
+SAME_FIELD(struct ferryi_gpu_launch_config, grid_y, CUlaunchConfig, gridDimY);
+SAME_FIELD(struct ferryi_gpu_launch_config, grid_z, CUlaunchConfig, gridDimZ);
+SAME_FIELD(struct ferryi_gpu_launch_config, block_x, CUlaunchConfig, blockDimX);
+SAME_FIELD(struct ferryi_gpu_launch_config, block_y, CUlaunchConfig, blockDimY);
+SAME_FIELD(struct ferryi_gpu_launch_config, block_z, CUlaunchConfig, blockDimZ);
+SAME_FIELD(struct ferryi_gpu_launch_config, shared_bytes, CUlaunchConfig, sharedMemBytes);
+SAME_FIELD(struct ferryi_gpu_launch_config, stream, CUlaunchConfig, hStream);
+SAME_FIELD(struct ferryi_gpu_launch_config, attributes, CUlaunchConfig, attrs);
+SAME_FIELD(struct ferryi_gpu_launch_config, attribute_count, CUlaunchConfig, numAttrs);
+#endif
+
 _Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_GPU_DEVICE_CPU, "the host has another ordinal");
 
 /* Replaces the stream types of both headers by integers, because the comparisons below must be
@@ -139,6 +167,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_gpu_location           CUmemLocation_st
 #define ferryi_gpu_copy_attributes    CUmemcpyAttributes_st
 #define ferryi_gpu_copy_2d            CUDA_MEMCPY2D_st
+#define ferryi_gpu_launch_config      CUlaunchConfig_st
 #define ferryi_gpu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
 
 /* Declares the prototype of cuda_abi.h, and asserts that the declaration of the same name in
@@ -162,9 +191,11 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #if CUDA_VERSION >= 12000
 #define PICK_CONTEXT_ID SAME_PROTOTYPE
 #define PICK_STREAM_ID  SAME_PROTOTYPE
+#define PICK_LAUNCH     SAME_PROTOTYPE
 #else
 #define PICK_CONTEXT_ID LATER
 #define PICK_STREAM_ID  LATER
+#define PICK_LAUNCH     LATER
 #endif
 #if CUDA_VERSION >= 12020
 #define PICK_PREFETCH_2 SAME_PROTOTYPE

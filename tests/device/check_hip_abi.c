@@ -118,6 +118,14 @@ typedef hipError_t copy_2d(void *target, size_t target_pitch, const void *source
                            size_t source_pitch, size_t width_bytes, size_t height,
                            hipMemcpyKind kind, hipStream_t stream);
 SAME_TYPE(hipMemcpy2DAsync, copy_2d)
+#if HIP_VERSION_MAJOR >= 6
+typedef hipError_t launch_cooperative(hipFunction_t function, unsigned int grid_x,
+                                      unsigned int grid_y, unsigned int grid_z,
+                                      unsigned int block_x, unsigned int block_y,
+                                      unsigned int block_z, unsigned int shared_bytes,
+                                      hipStream_t stream, void **arguments);
+SAME_TYPE(hipModuleLaunchCooperativeKernel, launch_cooperative)
+#endif
 typedef void callback(hipStream_t stream, hipError_t status, void *user);
 typedef hipError_t add_callback(hipStream_t stream, callback *run, void *user, unsigned int flags);
 SAME_TYPE(hipStreamAddCallback, add_callback)

@@ -15,7 +15,8 @@
  *   "h7f00:4096"           host memory, by address and length
  *   "x40"                  any other address
  *   {"out": ...}           what the call wrote
- *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has words of 64 bits
+ *   {"w32": [...]}         an array or a structure, as words of 32 bits; "w64" has words of 64
+ * bits, and such objects in place of pointers to them
  *
  * The entry points are generated from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text.
  * All arguments are integers, pointers, or structures of at most 8 bytes. On x86-64 and AArch64

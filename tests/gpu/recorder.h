@@ -27,6 +27,7 @@ enum recorder_kind {
     RECORDER_WORDS_64,
     RECORDER_COPY_2D,
     RECORDER_COPY_3D,
+    RECORDER_LAUNCH,
 };
 
 struct recorder_parameter {

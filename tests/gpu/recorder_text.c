@@ -85,6 +85,8 @@ classify(struct recorder_parameter *p)
         {"const struct ferryi_gpu_copy_2d*", RECORDER_COPY_2D, sizeof(struct ferryi_gpu_copy_2d)},
         {"const struct ferryi_gpu_copy_3d_peer*", RECORDER_COPY_3D,
          sizeof(struct ferryi_gpu_copy_3d_peer)},
+        {"const struct ferryi_gpu_launch_config*", RECORDER_LAUNCH,
+         sizeof(struct ferryi_gpu_launch_config)},
     };
     p->kind = RECORDER_UNSIGNED; /* all types that are not in the table are enums */
     p->bytes = 4;
@@ -337,6 +339,26 @@ write_copy(struct recorder_text *line, const uint64_t *words, bool is_3d)
     recorder_print(line, "]}");
 }
 
+/* Writes the words of a launch with attributes. Two numbers of blocks or threads are one word. */
+static void
+write_launch(struct recorder_text *line, const struct ferryi_gpu_launch_config *config)
+{
+    const struct ferryi_gpu_launch_attribute *attribute = config->attributes;
+    uint64_t words[3];
+    memcpy(words, config, sizeof(words));
+    recorder_print(line, "{\"w64\": [%llu, %llu, %llu, %u, ", (unsigned long long)words[0],
+                   (unsigned long long)words[1], (unsigned long long)words[2],
+                   config->shared_bytes);
+    write_handle(line, "ferryi_gpu_stream", (uint64_t)(uintptr_t)config->stream);
+    recorder_print(line, ", {\"w64\": [");
+    for (unsigned i = 0; i < config->attribute_count; i++, attribute++) {
+        recorder_print(line, "%s%u", i ? ", " : "", attribute->id);
+        for (size_t k = 0; k < sizeof(attribute->value.words) / sizeof(uint64_t); k++)
+            recorder_print(line, ", %llu", (unsigned long long)attribute->value.words[k]);
+    }
+    recorder_print(line, "]}, %u]}", config->attribute_count);
+}
+
 static size_t
 structures(const struct recorder_call *call, const struct recorder_parameter *p)
 {
@@ -361,6 +383,8 @@ write_pointed(struct recorder_text *line, const struct recorder_call *call, int 
         write_words_32(line, pointer, structures(call, p) * (size_t)p->bytes / 4);
     else if (p->kind == RECORDER_WORDS_64)
         write_words_64(line, call, index);
+    else if (p->kind == RECORDER_LAUNCH)
+        write_launch(line, pointer);
     else
         write_copy(line, pointer, p->kind == RECORDER_COPY_3D);
 }

@@ -98,6 +98,8 @@ class Replay:
 
     def value(self, word):
         """Returns the value in this process of a word of the log."""
+        if isinstance(word, dict):
+            return self.argument("", word)[0]
         if not isinstance(word, str):
             return word or 0
         if word == "binary":

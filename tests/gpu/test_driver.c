@@ -7,6 +7,7 @@
  */
 
 #include <ferry/ferry.h>
+#include <ferry/graph.h>
 #include <ferry/int.h>
 
 #include <pthread.h>
@@ -19,6 +20,7 @@
 #include <cmocka.h>
 
 #include "src/base/base.h"
+#include "tests/support/fakecuda.h"
 
 #define COUNT 4096
 
@@ -298,6 +300,117 @@ test_the_current_context_stays(void **state)
     assert_int_equal(cu.ctx_push(primary), 0);
 }
 
+/* -- launches with attributes ------------------------------------------------------------------ */
+
+/* A kernel that adds 1 to each element, one thread for each. In the second text it waits for the
+ * kernel before it, and lets the one after it begin. */
+#define ADD_ONE(version, target, overlap)                                                          \
+    ".version " version "\n.target " target "\n.address_size 64\n"                                 \
+    ".visible .entry add_one(.param .u64 x, .param .u64 n) {\n"                                    \
+    ".reg .pred %p<1>;\n.reg .b32 %r<5>;\n.reg .b64 %d<5>;\n" overlap                              \
+    "mov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %ntid.x;\nmov.u32 %r2, %tid.x;\n"                        \
+    "mad.lo.u32 %r3, %r0, %r1, %r2;\ncvt.u64.u32 %d0, %r3;\nld.param.u64 %d1, [n];\n"              \
+    "setp.ge.u64 %p0, %d0, %d1;\n@%p0 bra done;\nld.param.u64 %d2, [x];\n"                         \
+    "cvta.to.global.u64 %d2, %d2;\nshl.b64 %d3, %d0, 2;\nadd.u64 %d4, %d2, %d3;\n"                 \
+    "ld.global.u32 %r4, [%d4];\nadd.u32 %r4, %r4, 1;\nst.global.u32 [%d4], %r4;\ndone:\nret;\n}\n"
+static const char add_one_text[] = ADD_ONE("6.0", "sm_50", ""),
+                  add_one_overlap_text[] = ADD_ONE(
+                      "7.8", "sm_90", "griddepcontrol.wait;\ngriddepcontrol.launch_dependents;\n");
+
+/* Runs in place of the kernel on fakecuda. */
+static void
+add_one(void **parameters, const unsigned grid[3], const unsigned block[3])
+{
+    int32_t *x = *(int32_t **)parameters[0];
+    (void)grid;
+    (void)block;
+    for (size_t i = 0; i < *(size_t *)parameters[1]; i++)
+        x[i]++;
+}
+
+static ferry_kernel *
+make_add_one(bool overlaps)
+{
+    static const size_t bytes[] = {sizeof(int32_t *), sizeof(size_t)};
+    const ferry_parameter parameters[] = {{ferry_int_element(), FERRY_UPDATE, .name = "x"},
+                                          {ferry_size_element(), .name = "n"}};
+    const ferry_kernel_code code = {.kind = FERRY_CODE_CUDA_IMAGE,
+                                    .code = overlaps ? add_one_overlap_text : add_one_text,
+                                    .bytes = overlaps ? sizeof(add_one_overlap_text)
+                                                      : sizeof(add_one_text)};
+    const ferry_kernel_source source = {.name = "add_one",
+                                        .codes = &code,
+                                        .code_count = 1,
+                                        .parameters = parameters,
+                                        .parameter_count = 2};
+    struct fakecuda fake;
+    ferry_kernel *kernel;
+    if (fakecuda_find_driver(&fake))
+        fake.fakecuda_register_kernel("add_one", add_one, 2, bytes);
+    assert_int_equal(ferry_kernel_create(context, &source, &kernel), FERRY_OK);
+    return kernel;
+}
+
+/* Launches the kernel many times, each of which needs the values of the one before, also as a
+ * graph.
+ */
+static void
+repeat(ferry_kernel *kernel, const ferry_grid *grid)
+{
+    enum { LAUNCHES = 50, RECORDED = 10 };
+    ferry_int_buffer x;
+    ferry_stream *stream;
+    ferry_graph *graph = NULL;
+    assert_int_equal(ferry_int_create(context, COUNT, NULL, &x), FERRY_OK);
+    const ferry_argument arguments[] = {ferry_int_argument(x), ferry_size_value(COUNT)};
+    assert_int_equal(ferry_int_fill(x, 0, COUNT, 0, NULL), FERRY_OK);
+    assert_int_equal(ferry_stream_create(context, 1, &stream), FERRY_OK);
+    for (int i = 0; i < LAUNCHES; i++)
+        assert_int_equal(ferry_kernel_launch(kernel, *grid, stream, arguments, 2), FERRY_OK);
+    expect_all(x, LAUNCHES);
+    if (ferry_graph_begin(stream, NULL, &graph) == FERRY_OK) {
+        for (int i = 0; i < RECORDED; i++)
+            assert_int_equal(ferry_kernel_launch(kernel, *grid, stream, arguments, 2), FERRY_OK);
+        assert_int_equal(ferry_graph_end(graph), FERRY_OK);
+        assert_int_equal(ferry_graph_launch(graph, stream), FERRY_OK);
+        assert_int_equal(ferry_graph_launch(graph, stream), FERRY_OK);
+        expect_all(x, LAUNCHES + 2 * RECORDED);
+        ferry_graph_destroy(&graph);
+    }
+    ferry_stream_destroy(&stream);
+    ferry_int_destroy(&x);
+}
+
+/* The driver takes each attribute that the device claims to have, alone and with the others. */
+static void
+test_launches_with_attributes(void **state)
+{
+    static const struct {
+        uint64_t needs;
+        uint32_t flags, cluster;
+    } cases[] = {
+        {FERRY_CAN_COOPERATE, FERRY_LAUNCH_COOPERATIVE, 0},
+        {FERRY_CAN_CLUSTER, 0, 4},
+        {FERRY_CAN_OVERLAP, FERRY_LAUNCH_OVERLAP, 0},
+        {FERRY_CAN_CLUSTER | FERRY_CAN_COOPERATE, FERRY_LAUNCH_COOPERATIVE, 2},
+        {FERRY_CAN_CLUSTER | FERRY_CAN_OVERLAP, FERRY_LAUNCH_OVERLAP, 2},
+    };
+    ferry_place_info place;
+    (void)state;
+    assert_int_equal(ferry_context_get_place_info(context, 1, &place), FERRY_OK);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const ferry_grid grid = {.blocks = {COUNT / 256},
+                                 .threads = {256},
+                                 .flags = cases[i].flags,
+                                 .cluster = {cases[i].cluster}};
+        if (cases[i].needs & ~place.capabilities)
+            continue;
+        ferry_kernel *kernel = make_add_one(cases[i].flags & FERRY_LAUNCH_OVERLAP);
+        repeat(kernel, &grid);
+        ferry_kernel_destroy(&kernel);
+    }
+}
+
 int
 main(void)
 {
@@ -316,6 +429,7 @@ main(void)
         cmocka_unit_test(test_device_memory_of_the_program),
         cmocka_unit_test(test_hits_make_no_driver_call),
         cmocka_unit_test(test_per_thread_streams),
+        cmocka_unit_test(test_launches_with_attributes),
         cmocka_unit_test(test_the_current_context_stays),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

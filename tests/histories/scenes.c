@@ -344,6 +344,8 @@ scene_pool(const struct scene *s)
                     (unsigned long long)class_stats.allocations);
     if (s->flags % 8 == 3)
         (void)WENT(s, ferry_context_reset_stats(s->world->f.context));
+    if (s->flags % 8 == 5)
+        (void)WENT(s, ferry_context_snapshot(s->world->f.context, "/dev/null"));
 }
 
 /* Changes the limit of a pool. Does nothing in a history without a memory limit, because its checks

@@ -26,6 +26,7 @@ NO_ROW = {
     "ferry_context_destroy": "ends every buffer",
     "ferry_context_register_host": "waits for the system",
     "ferry_context_shared": "waits for drivers to start",
+    "ferry_context_snapshot": "waits for a file, and reads no byte of a buffer",
     "ferry_conversion_run": "converts arrays, which no kernel writes",
     "ferry_copy_converting": "the call of generated headers for ferry_copy()",
     "ferry_event_elapsed": "waits for two times, and not for bytes",

@@ -172,6 +172,7 @@ ask_others(ferry_context *context, struct things *t)
     REFUSED(ferry_context_get_place_info(context, 1, &place));
     REFUSED(ferry_context_get_memory_info(context, 1, &memory));
     REFUSED(ferry_context_get_transfer_stats(context, &transfers));
+    REFUSED(ferry_context_snapshot(context, "/dev/null"));
     REFUSED(ferry_context_reset_stats(context));
     REFUSED(ferry_context_register_host(context, t, sizeof(*t)));
     REFUSED(ferry_context_unregister_host(context, t));

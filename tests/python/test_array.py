@@ -266,7 +266,7 @@ def test_zero_dimensions_and_no_elements(context, numpy):
     assert numpy.asarray(b).shape == (3, 0) and b.tobytes() == b"" and b.astype("i4").shape == (3, 0)
 
 
-def test_places(emulated):
+def test_places(emulated, tmp_path):
     a = ferry.array(bytes(100), context=emulated)
     a.sync_to(1)
     assert a.places == (0, 1)
@@ -279,6 +279,15 @@ def test_places(emulated):
     assert a.stats()["to_device"].bytes >= 100
     assert [place.kind for place in emulated.places] == ["host", "emulated", "emulated"]
     assert emulated.memory(1).total > 0 and "emulated" in emulated.describe()
+    kept = ferry.zeros(1000, "f4", name="kept", context=emulated)
+    kept.sync_to(1)
+    emulated.snapshot(tmp_path / "snapshot")
+    assert '"owner":"kept"' in (tmp_path / "snapshot").read_text() and kept.size == 1000
+    with pytest.raises(OSError, match="missing/snapshot"):
+        emulated.snapshot(tmp_path / "missing" / "snapshot")
+    for wrong, kind in ((3, TypeError), ("a\0b", ValueError)):
+        with pytest.raises(kind):
+            emulated.snapshot(wrong)
 
 
 def test_stats_and_trace(emulated):

@@ -300,7 +300,7 @@ def test_what_is_no_stream(context):
 
 def test_grids():
     assert ferry.grid(0).blocks == (1, 1, 1) and ferry.grid(257).blocks == (2, 1, 1)
-    assert ferry.grid(10, threads=5, shared_bytes=64) == ((2, 1, 1), (5, 1, 1), 64)
+    assert ferry.grid(10, threads=5, shared_bytes=64) == ((2, 1, 1), (5, 1, 1), 64, (0, 0, 0), False, False)
 
 
 def test_launches_while_a_kernel_waits(emulated, numpy):
@@ -373,6 +373,14 @@ def test_places_say_which_code_they_run(context):
     assert set(places[1:]) == {("cuda", "sm_90", True) if context.place(1).kind == "cuda" else ("", "", False)}
 
 
+def test_attributes_that_a_device_lacks(emulated):
+    kernel = ferry.Kernel("k", host=print, parameters=["f4"], context=emulated)
+    for attributes, words in (({"cooperative": True}, "FERRY_LAUNCH_COOPERATIVE"), ({"overlap": True}, "FERRY_LAUNCH_OVERLAP"),
+                              ({"cluster": (1, 0, 0)}, "clusters")):
+        with pytest.raises(ferry.UnsupportedError, match=f"the grid has {words}, which emulated"):
+            kernel(None, ferry.Grid(**attributes), 1.0)
+
+
 def test_grids_of_three_dimensions(context):
     if context.place(1).kind != "cuda":
         pytest.skip("a host function has no grid")
@@ -395,6 +403,18 @@ def test_grids_of_three_dimensions(context):
         kernel(None, ferry.Grid((4, 3, 2), (8, 4, 2), 128), ferry.empty(3, context=context))
         context.stream().synchronize()
     assert seen == [((4, 3, 2), (8, 4, 2))] * 2
+
+    class Attributes(ctypes.Structure):
+        _fields_ = [("cooperative", ctypes.c_bool), ("overlap", ctypes.c_bool), ("cluster", ctypes.c_uint * 3), ("shared_bytes", ctypes.c_uint)]
+
+    driver.fakecuda_last_attributes.restype = Attributes
+    for attributes in ({}, {"cooperative": True}, {"overlap": True}, {"cluster": (2, 3, 1)}):
+        kernel(None, ferry.Grid((4, 3, 2), (8, 4, 2), **attributes), ferry.empty(3, context=context))
+        last = driver.fakecuda_last_attributes()
+        assert (last.cooperative, last.overlap, tuple(last.cluster)) == (
+            "cooperative" in attributes, "overlap" in attributes, attributes.get("cluster", (0, 0, 0)))
+    with pytest.raises(ferry.ArgumentError, match="clusters of 3x3x1 blocks, but a cluster has at most 8"):
+        kernel(None, ferry.Grid((9, 9, 1), cluster=(3, 3, 1)), ferry.empty(3, context=context))
 
 
 def test_source_in_several_languages(emulated):

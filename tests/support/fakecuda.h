@@ -65,6 +65,12 @@ struct fakecuda_live {
     int allocations, registrations, streams, events, modules;
 };
 
+/* The attributes of a launch, and its dynamic shared memory. */
+struct fakecuda_attributes {
+    bool cooperative, overlap;
+    unsigned cluster[3], shared_bytes;
+};
+
 /* Host function that runs instead of a kernel. `parameters` contains the addresses of copies of the
  * launch's arguments. The function can dereference device pointers. */
 typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const unsigned block[3]);
@@ -92,6 +98,8 @@ typedef void fakecuda_kernel(void **parameters, const unsigned grid[3], const un
      * returns CUDA_ERROR_NOT_SUPPORTED. */                                                        \
     X(void, fakecuda_register_kernel,                                                              \
       (const char *name, fakecuda_kernel *run, int count, const size_t *bytes))                    \
+    /* Returns the attributes of the last launch; cuLaunchKernel() has none. */                    \
+    X(struct fakecuda_attributes, fakecuda_last_attributes, (void))                                \
     /* Makes the fake driver accept cubins and fatbins. Each of them then contains all             \
      * registered kernels. */                                                                      \
     X(void, fakecuda_take_binaries, (void))                                                        \

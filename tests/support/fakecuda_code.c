@@ -12,6 +12,8 @@
 #define SHARED_BYTES_MOST (227 << 10)
 #define KERNELS_MAX       1024
 #define THREADS_MOST      1024u
+#define CLUSTER_MOST      8u
+#define TOGETHER_MOST     (132u * 2048u) /* threads that the device runs at the same time */
 
 static struct kernel {
     char name[64];
@@ -22,10 +24,13 @@ static struct kernel {
 static int kernel_count;
 static bool take_binaries;
 
+static struct fakecuda_attributes last_attributes;
+
 static _Thread_local fake_result fault;
 
 FAKE_EXPORT void fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count,
                                           const size_t *bytes);
+FAKE_EXPORT struct fakecuda_attributes fakecuda_last_attributes(void);
 FAKE_EXPORT void fakecuda_take_binaries(void);
 FAKE_EXPORT void fakecuda_fault(int code);
 
@@ -54,6 +59,15 @@ fakecuda_register_kernel(const char *name, fakecuda_kernel *run, int count, cons
     if (count > 0)
         memcpy(kernel->bytes, bytes, (size_t)count * sizeof(bytes[0]));
     pthread_mutex_unlock(&fake_lock);
+}
+
+struct fakecuda_attributes
+fakecuda_last_attributes(void)
+{
+    pthread_mutex_lock(&fake_lock);
+    struct fakecuda_attributes attributes = last_attributes;
+    pthread_mutex_unlock(&fake_lock);
+    return attributes;
 }
 
 void
@@ -469,38 +483,138 @@ prepare(const struct kernel *kernel, void **arguments)
     return launch;
 }
 
+/* Returns an error if the device does not take the attributes of a launch. */
+static fake_result
+check_attributes(const struct fakecuda_attributes *attributes, const unsigned grid[3],
+                 const unsigned block[3])
+{
+    const unsigned *cluster = attributes->cluster;
+    const int major = fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+    if (attributes->cooperative && !fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH))
+        return FERRYI_GPU_ERROR_NOT_SUPPORTED;
+    if (attributes->cooperative &&
+        (uint64_t)grid[0] * grid[1] * grid[2] * block[0] * block[1] * block[2] > TOGETHER_MOST)
+        return FERRYI_GPU_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    if (attributes->overlap && major < 9)
+        return FERRYI_GPU_ERROR_NOT_SUPPORTED;
+    if (!cluster[0])
+        return FERRYI_GPU_SUCCESS;
+    if (!fake_attribute(FERRYI_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH))
+        return FERRYI_GPU_ERROR_NOT_SUPPORTED;
+    return grid[0] % cluster[0] || grid[1] % cluster[1] || grid[2] % cluster[2] ||
+                   (uint64_t)cluster[0] * cluster[1] * cluster[2] > CLUSTER_MOST
+               ? FERRYI_GPU_ERROR_INVALID_CLUSTER_SIZE
+               : FERRYI_GPU_SUCCESS;
+}
+
+/* Queues a launch. The caller must hold `fake_lock`. */
+static fake_result
+queue_launch(fake_context *context, const struct ferryi_gpu_launch_config *config,
+             const struct fakecuda_attributes *attributes, ferryi_gpu_function function,
+             void **arguments, void **extra)
+{
+    const unsigned grid[3] = {config->grid_x, config->grid_y, config->grid_z},
+                   block[3] = {config->block_x, config->block_y, config->block_z};
+    struct fake_queue *queue;
+    fake_result result = fake_queue_of(context, config->stream, &queue);
+    if (result != FERRYI_GPU_SUCCESS)
+        return result;
+    if (!function || function->module->context != context)
+        return FERRYI_GPU_ERROR_INVALID_HANDLE;
+    result = load(function, context);
+    if (result != FERRYI_GPU_SUCCESS)
+        return result;
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || block[0] == 0 || block[1] == 0 ||
+        block[2] == 0 || extra || (uint64_t)block[0] * block[1] * block[2] > THREADS_MOST ||
+        config->shared_bytes > (unsigned)function->shared_bytes || grid[0] > 0x7fffffffu ||
+        grid[1] > 65535 || grid[2] > 65535 || block[2] > 64)
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
+    result = check_attributes(attributes, grid, block);
+    if (result != FERRYI_GPU_SUCCESS)
+        return result;
+    const struct kernel *kernel = find_kernel(function->name);
+    if (!kernel)
+        return FERRYI_GPU_ERROR_NOT_SUPPORTED;
+    struct launch *launch = prepare(kernel, arguments);
+    if (!launch)
+        return FERRYI_GPU_ERROR_OUT_OF_MEMORY;
+    memcpy(launch->grid, grid, sizeof(launch->grid));
+    memcpy(launch->block, block, sizeof(launch->block));
+    last_attributes = *attributes;
+    last_attributes.shared_bytes = config->shared_bytes;
+    if (queue->capture) /* the kernel is not queued now, but by each launch of the captured graph */
+        return fake_enqueue(queue, run_launch, NULL, launch, NULL);
+    fake_kernel_begins();
+    return fake_enqueue(queue, run_launch, drop_launch, launch, NULL);
+}
+
 ferryi_gpu_result
 cuLaunchKernel(ferryi_gpu_function function, unsigned int grid_x, unsigned int grid_y,
                unsigned int grid_z, unsigned int block_x, unsigned int block_y,
                unsigned int block_z, unsigned int shared_bytes, ferryi_gpu_stream stream,
                void **arguments, void **extra)
 {
+    const struct ferryi_gpu_launch_config config = {.grid_x = grid_x,
+                                                    .grid_y = grid_y,
+                                                    .grid_z = grid_z,
+                                                    .block_x = block_x,
+                                                    .block_y = block_y,
+                                                    .block_z = block_z,
+                                                    .shared_bytes = shared_bytes,
+                                                    .stream = stream};
+    const struct fakecuda_attributes none = {.overlap = false};
     fake_context *context = NULL;
-    struct fake_queue *queue;
     FAKE_BEGIN(cuLaunchKernel, FAKE_NEEDS_CONTEXT, &context);
-    fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_GPU_SUCCESS)
-        return fake_end(result);
-    if (!function || function->module->context != context)
-        return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
-    result = load(function, context);
-    if (result != FERRYI_GPU_SUCCESS)
-        return fake_end(result);
-    if (grid_x == 0 || grid_y == 0 || grid_z == 0 || block_x == 0 || block_y == 0 || block_z == 0 ||
-        extra || (uint64_t)block_x * block_y * block_z > THREADS_MOST ||
-        shared_bytes > (unsigned)function->shared_bytes || grid_x > 0x7fffffffu || grid_y > 65535 ||
-        grid_z > 65535 || block_z > 64)
-        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
-    const struct kernel *kernel = find_kernel(function->name);
-    if (!kernel)
-        return fake_end(FERRYI_GPU_ERROR_NOT_SUPPORTED);
-    struct launch *launch = prepare(kernel, arguments);
-    if (!launch)
-        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
-    memcpy(launch->grid, (unsigned[]){grid_x, grid_y, grid_z}, sizeof(launch->grid));
-    memcpy(launch->block, (unsigned[]){block_x, block_y, block_z}, sizeof(launch->block));
-    if (queue->capture) /* the kernel is not queued now, but by each launch of the captured graph */
-        return fake_end(fake_enqueue(queue, run_launch, NULL, launch, NULL));
-    fake_kernel_begins();
-    return fake_end(fake_enqueue(queue, run_launch, drop_launch, launch, NULL));
+    return fake_end(queue_launch(context, &config, &none, function, arguments, extra));
 }
+
+#if FAKECUDA_GENERATION >= 12
+/* Returns whether all bytes of the attribute's value from byte `used` on are 0. The driver ignores
+ * them; a caller that leaves them uninitialised has forgotten something. */
+static bool
+is_clear(const struct ferryi_gpu_launch_attribute *attribute, size_t used)
+{
+    const unsigned char *bytes = (const unsigned char *)&attribute->value;
+    for (size_t i = used; i < sizeof(attribute->value); i++)
+        if (bytes[i])
+            return false;
+    return true;
+}
+
+/* Adds an attribute. In contrast to the driver, accepts none twice, and none that changes nothing.
+ */
+static bool
+add_attribute(const struct ferryi_gpu_launch_attribute *attribute, struct fakecuda_attributes *out)
+{
+    bool *on = attribute->id == FERRYI_GPU_LAUNCH_ATTRIBUTE_COOPERATIVE ? &out->cooperative
+                                                                        : &out->overlap;
+    switch (attribute->id) {
+    case FERRYI_GPU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    case FERRYI_GPU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+        if (*on || attribute->value.on != 1 || !is_clear(attribute, sizeof(int)))
+            return false;
+        *on = true;
+        return true;
+    case FERRYI_GPU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+        if (out->cluster[0] || !is_clear(attribute, sizeof(out->cluster)))
+            return false;
+        memcpy(out->cluster, attribute->value.cluster, sizeof(out->cluster));
+        return out->cluster[0] && out->cluster[1] && out->cluster[2];
+    default:
+        return false;
+    }
+}
+
+ferryi_gpu_result
+cuLaunchKernelEx(const struct ferryi_gpu_launch_config *config, ferryi_gpu_function function,
+                 void **arguments, void **extra)
+{
+    struct fakecuda_attributes attributes = {.overlap = false};
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuLaunchKernelEx, FAKE_NEEDS_CONTEXT, &context);
+    for (unsigned i = 0; i < config->attribute_count; i++)
+        if (!add_attribute(&config->attributes[i], &attributes))
+            return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    return fake_end(queue_launch(context, config, &attributes, function, arguments, extra));
+}
+#endif

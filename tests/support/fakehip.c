@@ -99,6 +99,32 @@ hipGetDevicePropertiesR0600(void *properties, int device)
 }
 #endif
 
+/* -- cooperative launches -- */
+
+#if FAKEHIP >= 6
+ferryi_gpu_result
+hipModuleLaunchCooperativeKernel(ferryi_gpu_function function, unsigned int grid_x,
+                                 unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+                                 unsigned int block_y, unsigned int block_z,
+                                 unsigned int shared_bytes, ferryi_gpu_stream stream,
+                                 void **arguments)
+{
+    struct ferryi_gpu_launch_attribute attribute = {.id = FERRYI_GPU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+                                                    .value.on = 1};
+    const struct ferryi_gpu_launch_config config = {.grid_x = grid_x,
+                                                    .grid_y = grid_y,
+                                                    .grid_z = grid_z,
+                                                    .block_x = block_x,
+                                                    .block_y = block_y,
+                                                    .block_z = block_z,
+                                                    .shared_bytes = shared_bytes,
+                                                    .stream = stream,
+                                                    .attributes = &attribute,
+                                                    .attribute_count = 1};
+    return cuLaunchKernelEx(&config, function, arguments, NULL);
+}
+#endif
+
 /* -- copies -- */
 
 ferryi_gpu_result

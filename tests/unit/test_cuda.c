@@ -50,12 +50,13 @@ test_groups(void **state)
                      FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_BATCH_2 |
                          FERRYI_GPU_PREFETCH | FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE |
                          FERRYI_GPU_STREAM_CONTEXT | FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION |
-                         FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH);
+                         FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH |
+                         FERRYI_GPU_LAUNCH);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_PREFETCH |
                          FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE | FERRYI_GPU_STREAM_CONTEXT |
                          FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION | FERRYI_GPU_STREAM_ID |
-                         FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH);
+                         FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH | FERRYI_GPU_LAUNCH);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_GPU_REQUIRED | FERRYI_GPU_PREFETCH);
 }
 
@@ -112,7 +113,8 @@ test_capabilities(void **state)
     assert_int_equal(device->capabilities,
                      FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
                          FERRY_CAN_LOAD_CODE | FERRY_CAN_COMPILE | FERRY_CAN_BATCH |
-                         FERRY_CAN_PEER | FERRY_CAN_CAPTURE | FERRYI_DEVICE_FREE_WAITS |
+                         FERRY_CAN_PEER | FERRY_CAN_CAPTURE | FERRY_CAN_COOPERATE |
+                         FERRY_CAN_CLUSTER | FERRY_CAN_OVERLAP | FERRYI_DEVICE_FREE_WAITS |
                          FERRYI_DEVICE_FINDS_PINNED | FERRYI_DEVICE_TAKES_FILES);
     close_device(device);
     device = open_build(OLD, 0);

@@ -32,7 +32,7 @@
 #include "tests/support/status.h"
 
 /* Numbers of the fake's attributes are those of the CUDA driver. */
-enum { FAKE_MANAGED_MEMORY = 83 };
+enum { FAKE_MANAGED_MEMORY = 83, FAKE_COOPERATIVE_LAUNCH = 95 };
 
 static struct fakecuda fake;
 static struct ferryi_gpu_driver driver;
@@ -311,6 +311,59 @@ test_limits_of_a_launch(void **state)
     assert_says("dimension 0 has more than 4294967295 threads");
     grid.blocks[0] -= 1;
     OK(device->ops->launch(device, &launch, stream));
+    OK(device->ops->stream_synchronize(device, stream));
+    OK(device->ops->stream_destroy(device, stream));
+    OK(device->ops->code_unload(device, module));
+    close_hip(device);
+}
+
+/* ROCm 6 has a function for cooperative launches, and no release has one for the other attributes.
+ */
+static void
+test_cooperative_launches(void **state)
+{
+    const uint64_t all = FERRY_CAN_COOPERATE | FERRY_CAN_CLUSTER | FERRY_CAN_OVERLAP;
+    const uint64_t wanted = is_release_5 ? 0 : FERRY_CAN_COOPERATE;
+    ferryi_device *device = open_hip(0);
+    void *module, *function, *stream;
+    ferry_grid grid = {
+        .blocks = {2, 1, 1}, .threads = {256, 1, 1}, .flags = FERRY_LAUNCH_COOPERATIVE};
+    struct ferryi_launch launch = {.grid = &grid};
+    (void)state;
+    assert_int_equal(device->capabilities & all, wanted);
+    fake.fakecuda_set_attribute(FAKE_COOPERATIVE_LAUNCH, 0);
+    ferryi_device *without = open_hip(1);
+    assert_int_equal(without->capabilities & all, 0);
+    close_hip(without);
+    fake.fakecuda_set_attribute(FAKE_COOPERATIVE_LAUNCH, 1);
+    if (is_release_5) {
+        close_hip(device);
+        return;
+    }
+    fake.fakecuda_register_kernel("nothing", run_nothing, 0, NULL);
+    OK(device->ops->code_load(device, object, sizeof(object), &module));
+    OK(device->ops->code_function(device, module, "nothing", &function));
+    OK(device->ops->stream_create(device, &stream));
+    launch.function = function;
+    const uint64_t plain = fake.fakecuda_calls_of("hipModuleLaunchKernel");
+    OK(device->ops->launch(device, &launch, stream));
+    assert_true(fake.fakecuda_last_attributes().cooperative);
+    assert_int_equal(fake.fakecuda_calls_of("hipModuleLaunchCooperativeKernel"), 1);
+    assert_int_equal(fake.fakecuda_calls_of("hipModuleLaunchKernel"), plain);
+    grid.blocks[0] = 10000;
+    assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("launch 10000x1x1 blocks of 256x1x1 threads on hip:0: "
+                "hipModuleLaunchCooperativeKernel: hipErrorCooperativeLaunchTooLarge");
+    grid.blocks[0] = 1u << 24;
+    assert_int_equal(device->ops->launch(device, &launch, stream), FERRY_ERROR_UNSUPPORTED);
+    assert_says("dimension 0 has more than 4294967295 threads");
+    assert_int_equal(fake.fakecuda_calls_of("hipModuleLaunchCooperativeKernel"), 2);
+    struct ferryi_gpu_launch_attribute overlap = {
+        .id = FERRYI_GPU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, .value.on = 1};
+    const struct ferryi_gpu_launch_config config_of_overlap = {.attributes = &overlap,
+                                                               .attribute_count = 1};
+    assert_int_equal(driver.launch_with(&config_of_overlap, NULL, NULL, NULL),
+                     FERRYI_GPU_ERROR_NOT_SUPPORTED);
     OK(device->ops->stream_synchronize(device, stream));
     OK(device->ops->stream_destroy(device, stream));
     OK(device->ops->code_unload(device, module));
@@ -660,6 +713,7 @@ main(int argc, char **argv)
         HIP_TEST(test_host_functions),
         HIP_TEST(test_forms_of_images),
         HIP_TEST(test_limits_of_a_launch),
+        HIP_TEST(test_cooperative_launches),
         HIP_TEST(test_checks_of_texts),
         HIP_TEST(test_texts_are_compiled_for_a_device),
         HIP_TEST(test_texts_of_the_library_compile),

@@ -585,22 +585,33 @@ test_a_kernel_needs_a_body(void **state)
     ferry_context_destroy(&context);
 }
 
-/* No device takes clusters or flags yet. The refused launch changes nothing. */
+/* Devices that run host functions take no attributes. The refused launch changes nothing. */
 static void
-test_grids_with_clusters_and_flags_are_refused(void **state)
+test_host_functions_have_no_attributes(void **state)
 {
     (void)state;
     static const struct {
         ferry_grid grid;
+        ferry_status status;
         const char *says;
-    } cases[] = {{{.blocks = {1}, .threads = {1}, .cluster = {2, 0, 0}},
-                  "the grid has clusters of 2x0x0 blocks, which no device takes yet"},
+    } cases[] = {{{.blocks = {2}, .threads = {1}, .cluster = {2}},
+                  FERRY_ERROR_UNSUPPORTED,
+                  " does not take: that needs a CUDA device of compute capability 9.0"},
                  {{.blocks = {1}, .threads = {1}, .cluster = {0, 1, 0}},
-                  "the grid has clusters of 0x1x0 blocks"},
+                  FERRY_ERROR_UNSUPPORTED,
+                  "the grid has clusters, which "},
                  {{.blocks = {1}, .threads = {1}, .cluster = {0, 0, 4}},
-                  "the grid has clusters of 0x0x4 blocks"},
+                  FERRY_ERROR_INVALID_ARGUMENT,
+                  "the grid has 1 blocks in z, which is no multiple of the 4 of a cluster"},
+                 {{.blocks = {1}, .threads = {1}, .flags = FERRY_LAUNCH_OVERLAP},
+                  FERRY_ERROR_UNSUPPORTED,
+                  "the grid has FERRY_LAUNCH_OVERLAP, which "},
+                 {{.blocks = {1}, .threads = {1}, .flags = FERRY_LAUNCH_COOPERATIVE},
+                  FERRY_ERROR_UNSUPPORTED,
+                  "the grid has FERRY_LAUNCH_COOPERATIVE, which "},
                  {{.blocks = {1}, .threads = {1}, .flags = 0x80000001},
-                  "the grid has the flags 0x80000001, which no device knows yet"}};
+                  FERRY_ERROR_UNSUPPORTED,
+                  "the grid has the flags 0x80000001, of which this library knows 0x3"}};
     FOR_EACH_DEVICE(device)
     {
         ferry_context *context = open_context(device);
@@ -611,7 +622,7 @@ test_grids_with_clusters_and_flags_are_refused(void **state)
         ferry_argument arguments[] = {whole(a), ferry_element_value(&float_element, &two)};
         for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
             assert_int_equal(ferry_kernel_launch(scale, cases[i].grid, NULL, arguments, 2),
-                             FERRY_ERROR_UNSUPPORTED);
+                             cases[i].status);
             assert_says("launch kernel \"scale\": ");
             assert_says(cases[i].says);
         }
@@ -1532,7 +1543,7 @@ main(void)
         cmocka_unit_test(test_messages_name_the_parameter),
         cmocka_unit_test(test_open_scopes_refuse_a_launch),
         cmocka_unit_test(test_a_kernel_needs_a_body),
-        cmocka_unit_test(test_grids_with_clusters_and_flags_are_refused),
+        cmocka_unit_test(test_host_functions_have_no_attributes),
         cmocka_unit_test(test_what_a_failing_body_writes_is_lost),
         cmocka_unit_test(test_a_failure_without_a_message_tells_its_number),
         cmocka_unit_test(test_reading_at_once_sees_the_failure),

@@ -65,6 +65,7 @@
 #define FERRYI_CUDA_NAME_function_attribute     cuFuncGetAttribute
 #define FERRYI_CUDA_NAME_function_set_attribute cuFuncSetAttribute
 #define FERRYI_CUDA_NAME_launch                 cuLaunchKernel
+#define FERRYI_CUDA_NAME_launch_with            cuLaunchKernelEx
 #define FERRYI_CUDA_NAME_copy_batch             cuMemcpyBatchAsync
 #define FERRYI_CUDA_NAME_copy_batch_2           cuMemcpyBatchAsync_v2
 #define FERRYI_CUDA_NAME_prefetch               cuMemPrefetchAsync
@@ -111,12 +112,13 @@
     X(MANAGED_MEMORY, 83)                                \
     X(CONCURRENT_MANAGED_ACCESS, 89)                     \
     X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
+    X(COOPERATIVE_LAUNCH, 95)                            \
     X(HOST_REGISTER_SUPPORTED, 99)                       \
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
     X(READ_ONLY_HOST_REGISTER_SUPPORTED, 113)
 
-/* The attributes that the driver has since CUDA 12.2. */
-#define FERRYI_CUDA_ATTRIBUTES_12(X) X(HOST_NUMA_ID, 134)
+/* The attributes that the driver has since CUDA 11.8 and 12.2. */
+#define FERRYI_CUDA_ATTRIBUTES_12(X) X(CLUSTER_LAUNCH, 120) X(HOST_NUMA_ID, 134)
 
 /* The attributes that no other vendor has. */
 #define FERRYI_CUDA_OWN_ATTRIBUTES(X) X(COMPUTE_CAPABILITY_MAJOR, 75) X(COMPUTE_CAPABILITY_MINOR, 76)

@@ -347,6 +347,21 @@ has_peer(const struct ferryi_gpu_device *gpu)
     return false;
 }
 
+/* Returns which attributes launches may have, if the driver has a function for them. No attribute
+ * of a device says whether kernels may overlap: all have it from this architecture on. */
+static uint64_t
+read_launch_capabilities(const struct ferryi_gpu_device *gpu)
+{
+    uint64_t can = 0;
+    if (has_attribute(gpu, FERRYI_GPU_ATTRIBUTE_COOPERATIVE_LAUNCH))
+        can |= FERRY_CAN_COOPERATE;
+    if (has_attribute(gpu, FERRYI_GPU_ATTRIBUTE_CLUSTER_LAUNCH))
+        can |= FERRY_CAN_CLUSTER;
+    if (gpu->base.properties.architecture >= 90)
+        can |= FERRY_CAN_OVERLAP;
+    return can;
+}
+
 static uint64_t
 read_capabilities(const struct ferryi_gpu_device *gpu)
 {
@@ -371,6 +386,8 @@ read_capabilities(const struct ferryi_gpu_device *gpu)
         can |= FERRY_CAN_BATCH;
     if (groups & FERRYI_GPU_CAPTURE)
         can |= FERRY_CAN_CAPTURE;
+    if (groups & FERRYI_GPU_LAUNCH)
+        can |= read_launch_capabilities(gpu);
     if (gpu->driver->vendor->tells_ranges)
         can |= FERRYI_DEVICE_FINDS_PINNED;
     if (gpu->driver->vendor->files)

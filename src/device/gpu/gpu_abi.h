@@ -87,6 +87,26 @@ struct ferryi_gpu_copy_3d_peer {
     size_t width_bytes, height, depth;
 };
 
+/* An attribute of a launch. The driver reads the part of the value that the attribute has. */
+struct ferryi_gpu_launch_attribute {
+    unsigned int id;
+    union {
+        uint64_t words[8];
+        int on;
+        unsigned int cluster[3];
+    } value;
+};
+
+/* A launch with attributes. */
+struct ferryi_gpu_launch_config {
+    unsigned int grid_x, grid_y, grid_z;
+    unsigned int block_x, block_y, block_z;
+    unsigned int shared_bytes;
+    ferryi_gpu_stream stream;
+    struct ferryi_gpu_launch_attribute *attributes;
+    unsigned int attribute_count;
+};
+
 /* Expands X(Y, name, value, status) once for each driver error. The name of the error's constant is
  * FERRYI_GPU_ERROR_<name>. gpu.c converts the error to `status`, a ferry_status. */
 #define FERRYI_GPU_ERRORS(X, Y)                                     \
@@ -126,6 +146,7 @@ struct ferryi_gpu_copy_3d_peer {
     X(Y, INVALID_ADDRESS_SPACE, 717, FERRY_ERROR_DEVICE_LOST)       \
     X(Y, INVALID_PC, 718, FERRY_ERROR_DEVICE_LOST)                  \
     X(Y, LAUNCH_FAILED, 719, FERRY_ERROR_DEVICE_LOST)               \
+    X(Y, COOPERATIVE_LAUNCH_TOO_LARGE, 720, FERRY_ERROR_UNSUPPORTED) \
     X(Y, NOT_PERMITTED, 800, FERRY_ERROR_INVALID_STATE)             \
     X(Y, NOT_SUPPORTED, 801, FERRY_ERROR_UNSUPPORTED)               \
     X(Y, SYSTEM_NOT_READY, 802, FERRY_ERROR_DEVICE)                 \
@@ -148,7 +169,8 @@ struct ferryi_gpu_copy_3d_peer {
     X(Y, CONTAINED, 226, FERRY_ERROR_DEVICE_LOST)             \
     X(Y, TENSOR_MEMORY_LEAK, 721, FERRY_ERROR_DEVICE_LOST)    \
     X(Y, MPS_CLIENT_TERMINATED, 810, FERRY_ERROR_DEVICE_LOST) \
-    X(Y, EXTERNAL_DEVICE, 911, FERRY_ERROR_DEVICE_LOST)
+    X(Y, EXTERNAL_DEVICE, 911, FERRY_ERROR_DEVICE_LOST)       \
+    X(Y, INVALID_CLUSTER_SIZE, 912, FERRY_ERROR_UNSUPPORTED)
 
 /* Expands X(Y, name, value) once for each other number that all vendors share. */
 #define FERRYI_GPU_CONSTANTS(X, Y)                        \
@@ -185,7 +207,10 @@ struct ferryi_gpu_copy_3d_peer {
 #define FERRYI_GPU_LATER_CONSTANTS(X, Y)    \
     X(Y, MEM_LOCATION_TYPE_DEVICE, 1)       \
     X(Y, MEM_LOCATION_TYPE_HOST, 2)         \
-    X(Y, MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)
+    X(Y, MEMCPY_SRC_ACCESS_ORDER_STREAM, 1) \
+    X(Y, LAUNCH_ATTRIBUTE_COOPERATIVE, 2) \
+    X(Y, LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4) \
+    X(Y, LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)
 
 #define FERRYI_GPU_CONSTANT(Y, name, value)      FERRYI_GPU_##name = (value),
 #define FERRYI_GPU_ERROR(Y, name, value, status) FERRYI_GPU_ERROR_##name = (value),
@@ -213,7 +238,9 @@ enum {
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) \
     X(READ_ONLY_HOST_REGISTER_SUPPORTED)            \
     X(HOST_NUMA_ID)                                 \
-    X(SHARED_BYTES_WITHOUT_OPT_IN)
+    X(SHARED_BYTES_WITHOUT_OPT_IN)                  \
+    X(COOPERATIVE_LAUNCH)                           \
+    X(CLUSTER_LAUNCH)
 
 #define FERRYI_GPU_ATTRIBUTE(name) FERRYI_GPU_ATTRIBUTE_##name,
 enum ferryi_gpu_attribute {
@@ -249,6 +276,7 @@ enum ferryi_gpu_group {
     /* function that returns the green context of a stream and its primary context */
     FERRYI_GPU_GREEN_CONTEXT = 1 << 10,
     FERRYI_GPU_GRAPH = 1 << 11, /* functions that capture a stream into a graph, and launch it */
+    FERRYI_GPU_LAUNCH = 1 << 12, /* function that launches a kernel with attributes */
 };
 
 /* Expands X(Y, group, member, parameters) once for each driver function. `group` is the end of the
@@ -333,6 +361,9 @@ enum ferryi_gpu_group {
       (ferryi_gpu_function function, unsigned int grid_x, unsigned int grid_y,                  \
        unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,   \
        unsigned int shared_bytes, ferryi_gpu_stream stream, void **arguments, void **extra))    \
+    X(Y, LAUNCH, launch_with,                                                                   \
+      (const struct ferryi_gpu_launch_config *config, ferryi_gpu_function function,             \
+       void **arguments, void **extra))                                                         \
     X(Y, BATCH, copy_batch,                                                                     \
       (ferryi_gpu_pointer *targets, ferryi_gpu_pointer *sources, size_t *bytes, size_t count,   \
        struct ferryi_gpu_copy_attributes *attributes, size_t *attribute_indices,                \

@@ -225,6 +225,50 @@ launch_failed(const struct ferryi_gpu_device *gpu, const ferry_grid *grid, ferry
                           grid->threads[2], gpu->name);
 }
 
+/* Queues a launch with attributes. The driver copies them.
+ *
+ * A kernel with FERRY_LAUNCH_OVERLAP begins before the one before it has ended, but it waits for
+ * that one before it uses memory and before it ends. So the order of the stream is what it always
+ * is for all else: an event that is recorded behind a launch is complete when its kernel has ended,
+ * and so have those before it. Closes of scopes, the reuse of blocks and accesses on other streams
+ * rely on such events, and on nothing less. */
+static ferry_status
+launch_with(struct ferryi_gpu_device *gpu, const struct ferryi_launch *launch, void *stream)
+{
+    const struct ferryi_gpu_kernel *function = launch->function;
+    const ferry_grid *grid = launch->grid;
+    struct ferryi_gpu_launch_attribute attributes[3] = {{0}};
+    struct ferryi_gpu_launch_config config = {
+        .grid_x = grid->blocks[0],
+        .grid_y = grid->blocks[1],
+        .grid_z = grid->blocks[2],
+        .block_x = grid->threads[0],
+        .block_y = grid->threads[1],
+        .block_z = grid->threads[2],
+        .shared_bytes = grid->shared_bytes,
+        .stream = stream,
+        .attributes = attributes,
+    };
+    ferry_status st;
+    if (grid->flags & FERRY_LAUNCH_COOPERATIVE) {
+        attributes[config.attribute_count].id = FERRYI_GPU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attributes[config.attribute_count++].value.on = 1;
+    }
+    if (grid->flags & FERRY_LAUNCH_OVERLAP) {
+        attributes[config.attribute_count].id =
+            FERRYI_GPU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attributes[config.attribute_count++].value.on = 1;
+    }
+    if (grid->cluster[0]) {
+        attributes[config.attribute_count].id = FERRYI_GPU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+        memcpy(attributes[config.attribute_count++].value.cluster, grid->cluster,
+               sizeof(grid->cluster));
+    }
+    FERRYI_GPU_RUN(st, gpu, FERRYI_GPU_STREAM_WORK, launch_with, &config, function->native,
+                   launch->arguments, NULL);
+    return st;
+}
+
 ferry_status
 ferryi_gpu_launch(ferryi_device *device, const struct ferryi_launch *launch, void *stream)
 {
@@ -235,8 +279,11 @@ ferryi_gpu_launch(ferryi_device *device, const struct ferryi_launch *launch, voi
     if (st != FERRY_OK)
         return ferryi_fail_in(st, "allow %u bytes of shared memory on %s", grid->shared_bytes,
                               gpu->name);
-    FERRYI_GPU_RUN(st, gpu, FERRYI_GPU_STREAM_WORK, launch, function->native, grid->blocks[0],
-                   grid->blocks[1], grid->blocks[2], grid->threads[0], grid->threads[1],
-                   grid->threads[2], grid->shared_bytes, stream, launch->arguments, NULL);
+    if (grid->flags || grid->cluster[0])
+        st = launch_with(gpu, launch, stream);
+    else
+        FERRYI_GPU_RUN(st, gpu, FERRYI_GPU_STREAM_WORK, launch, function->native, grid->blocks[0],
+                       grid->blocks[1], grid->blocks[2], grid->threads[0], grid->threads[1],
+                       grid->threads[2], grid->shared_bytes, stream, launch->arguments, NULL);
     return st == FERRY_OK ? st : launch_failed(gpu, grid, st);
 }

@@ -101,6 +101,23 @@ launch(ferryi_gpu_function function, unsigned int grid_x, unsigned int grid_y, u
                                      shared_bytes, stream, arguments, extra);
 }
 
+/* Launches a kernel with attributes. The library has a function for cooperative launches alone. */
+static ferryi_gpu_result
+launch_with(const struct ferryi_gpu_launch_config *config, ferryi_gpu_function function,
+            void **arguments, void **extra)
+{
+    if (config->attribute_count != 1 ||
+        config->attributes[0].id != FERRYI_GPU_LAUNCH_ATTRIBUTE_COOPERATIVE || extra)
+        return FERRYI_GPU_ERROR_NOT_SUPPORTED;
+    if (has_too_many_threads(config->grid_x, config->block_x) ||
+        has_too_many_threads(config->grid_y, config->block_y) ||
+        has_too_many_threads(config->grid_z, config->block_z))
+        return FERRYI_HIP_ERROR_INVALID_CONFIGURATION;
+    return hip.hipModuleLaunchCooperativeKernel(
+        function, config->grid_x, config->grid_y, config->grid_z, config->block_x, config->block_y,
+        config->block_z, config->shared_bytes, config->stream, arguments);
+}
+
 /* A host function that is queued as a callback. */
 struct host_call {
     ferryi_gpu_host_function run;

@@ -72,7 +72,7 @@
 #define FERRYI_HIP_LATER(X) X(host_call, hipLaunchHostFunc) /* since ROCm 5.3 */
 
 /* Expands X(member, name, result, parameters) for each function that replaces one of gpu_abi.h, but
- * has other parameters or another result. hip.c adapts them. */
+ * has other parameters or another result. hip.c adapts them. Not every library exports the last. */
 #define FERRYI_HIP_OTHER(X)                                                                        \
     X(error_name, hipGetErrorName, const char *, (ferryi_gpu_result error))                        \
     X(copy_peer, hipMemcpyPeerAsync, ferryi_gpu_result,                                            \
@@ -80,7 +80,11 @@
        ferryi_gpu_stream stream))                                                                  \
     X(copy_2d, hipMemcpy2DAsync, ferryi_gpu_result,                                                \
       (void *target, size_t target_pitch, const void *source, size_t source_pitch,                 \
-       size_t width_bytes, size_t height, unsigned int kind, ferryi_gpu_stream stream))
+       size_t width_bytes, size_t height, unsigned int kind, ferryi_gpu_stream stream))            \
+    X(launch_with, hipModuleLaunchCooperativeKernel, ferryi_gpu_result,                            \
+      (ferryi_gpu_function function, unsigned int grid_x, unsigned int grid_y,                     \
+       unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,      \
+       unsigned int shared_bytes, ferryi_gpu_stream stream, void **arguments))
 
 typedef void (*ferryi_hip_callback)(ferryi_gpu_stream stream, ferryi_gpu_result status, void *user);
 
@@ -101,7 +105,8 @@ typedef void (*ferryi_hip_callback)(ferryi_gpu_stream stream, ferryi_gpu_result 
     X(MANAGED_MEMORY, ManagedMemory, 24)                                                           \
     X(CONCURRENT_MANAGED_ACCESS, ConcurrentManagedAccess, 9)                                       \
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, PageableMemoryAccessUsesHostPageTables, 66)    \
-    X(SHARED_BYTES_WITHOUT_OPT_IN, MaxSharedMemoryPerBlock, 74)
+    X(SHARED_BYTES_WITHOUT_OPT_IN, MaxSharedMemoryPerBlock, 74)                                    \
+    X(COOPERATIVE_LAUNCH, CooperativeLaunch, 10)
 
 /* The type of a copy whose direction the runtime finds out from its pointers. */
 #define FERRYI_HIP_MEMCPY_DEFAULT 4
@@ -149,6 +154,7 @@ typedef void (*ferryi_hip_callback)(ferryi_gpu_stream stream, ferryi_gpu_result 
     X(HOST_MEMORY_ALREADY_REGISTERED, HostMemoryAlreadyRegistered) \
     X(HOST_MEMORY_NOT_REGISTERED, HostMemoryNotRegistered)         \
     X(LAUNCH_FAILED, LaunchFailure)                                \
+    X(COOPERATIVE_LAUNCH_TOO_LARGE, CooperativeLaunchTooLarge)     \
     X(NOT_SUPPORTED, NotSupported)                                 \
     X(STREAM_CAPTURE_UNSUPPORTED, StreamCaptureUnsupported)        \
     X(STREAM_CAPTURE_INVALIDATED, StreamCaptureInvalidated)        \
