@@ -62,7 +62,7 @@
 /* Numbers of objects that the fake driver has created and not yet freed. Destroying a context does
  * not decrease these numbers. */
 struct fakecuda_live {
-    int allocations, registrations, streams, events, modules;
+    int allocations, registrations, streams, events, modules, ranges;
 };
 
 /* Host function that runs instead of a kernel. `parameters` contains the addresses of copies of the
