@@ -45,6 +45,14 @@ struct ferryi_pool_backend {
     /* Reports the free and the total bytes of the backend. The pointer is NULL if these numbers are
      * unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
+    /* Functions of a backend that has ranges, from which the pool gets all its memory instead; or
+     * NULL. They do what the slots of a device do that have these names (device.h). */
+    ferry_status (*range_reserve)(void *user, size_t bytes, void **out);
+    ferry_status (*range_release)(void *user, void *range, size_t bytes);
+    ferry_status (*range_map)(void *user, void *memory, size_t bytes, void **out_handle);
+    ferry_status (*range_unmap)(void *user, void *memory, size_t bytes, void *handle);
+    size_t range_bytes, handle_bytes; /* of the range and of each handle; the first is a multiple of
+                                         the second */
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
     bool free_waits; /* whether `free` waits until all work of the device is done */
@@ -147,6 +155,7 @@ struct ferry_block {
     const void *site;            /* the call that allocated the block; NULL: unknown, as it is in
                                     builds without FERRYI_DEBUG_CHECKS */
     uint64_t magic;              /* FERRYI_BLOCK_MAGIC */
+    uint64_t idle_since;         /* of an idle block: time of its release, from ferryi_now_ns() */
     bool has_region;             /* whether the block is registered as an NVTX memory region */
 };
 

@@ -36,7 +36,7 @@ KNOWN = [
     "device: opencl_opencl opencl_opencl_call opencl_opencl_code opencl_opencl_copy opencl_opencl_event opencl_opencl_memory "
     "opencl_opencl_rows opencl_opencl_stream",
     "kernel: code compile", "kernel: host_call launch launch_here launch_recorded",
-    "pool: block_list housekeeper magazine policy pool reclaim slab statistics zero", "pool: shortage take",
+    "pool: block_list housekeeper magazine policy pool range reclaim slab statistics zero", "pool: shortage take",
     "stream: timeline timeline_end", "transfer: batch batch_staged", "transfer: engine staging",
 ]
 

@@ -236,9 +236,11 @@ test_threads_never_hold_the_same_byte(void **state)
     }
 }
 
+/* Usage: test_pool_model [HANDLE-BYTES]. With an argument, the pools map handles of that size. */
 int
-main(void)
+main(int argc, char **argv)
 {
+    backend_handle_bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_use_agrees_with_the_model),
         cmocka_unit_test(test_any_use_agrees_with_the_model_whatever_fails),

@@ -55,8 +55,8 @@ struct ferryi_emulated_range {
         advices; /* number of prefetch and advise calls for this range of managed memory */
 };
 
-/* Granularity of handles, which is that of most GPUs. */
-#define FERRYI_EMULATED_HANDLE ((size_t)2 << 20)
+/* Granularity of handles. That of most GPUs is 2 MiB; a small one suits small emulated devices. */
+#define FERRYI_EMULATED_HANDLE ferryi_page_bytes()
 
 FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
 
