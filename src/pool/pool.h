@@ -188,6 +188,15 @@ void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
  * so after the last use. If that fails, logs the failure and does not release the block. */
 void ferryi_pool_give_zeroed(ferry_block *block, ferryi_sync_point point);
 
+/* Makes a live block have room for `bytes` bytes at its address, if the memory behind it is free.
+ * Does not touch the memory, and waits for no work that uses it. The result is the block's new
+ * descriptor, which takes the place of the old one; the caller calls ferryi_block_retire() for the
+ * old one when no thread reads it any more. Returns the block itself if it was allocated for as
+ * many bytes. Returns NULL, with no effect, if the block cannot become longer, as in every pool
+ * without a range. */
+ferry_block *ferryi_block_extend(ferry_block *block, size_t bytes);
+void ferryi_block_retire(ferry_block *block);
+
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Returns the name of the pool's memory in messages. */
 const char *ferryi_pool_name(const ferry_pool *pool);

@@ -222,8 +222,28 @@ settle_growth(ferry_pool *pool, ferry_block *block, const struct place *place, s
     return false;
 }
 
-/* Handles that were mapped before one failed stay in the pool as idle memory. The mutex is unlocked
- * while handles are mapped; a descriptor is kept for the cut that may follow. */
+/* Maps the handles of a place. Called with the mutex, which is unlocked meanwhile; two descriptors
+ * are kept for the cuts that follow. Returns the place's memory as a block that is MOVING, or NULL
+ * if the backend failed. Handles that were mapped before stay in the pool as idle memory then. */
+FERRYI_POOL_LOCKED static ferry_block *
+map_place(ferry_pool *pool, const struct place *place, ferry_status *out_status)
+{
+    ferry_block *block = take_place(pool, place), *kept = pool->spares;
+    char *memory = (char *)block->pointer + place->head;
+    pool->spares = kept->after->after;
+    pool->requesting_bytes += place->mapped;
+    pool->backend_calls++;
+    ferryi_mutex_unlock(&pool->mutex);
+    size_t mapped = map_handles(pool, memory, place->mapped, out_status);
+    ferryi_mutex_lock(&pool->mutex);
+    kept->after->after = pool->spares;
+    pool->spares = kept;
+    pool->requesting_bytes -= place->mapped;
+    pool->backend_calls--;
+    ferryi_cond_broadcast(&pool->settled);
+    return settle_growth(pool, block, place, mapped) ? block : NULL;
+}
+
 ferry_status
 ferryi_range_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t bytes,
                   ferry_block **out)
@@ -236,29 +256,14 @@ ferryi_range_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t 
     bool found = find_place(pool, wanted, request->block_align, &place);
     bool within = found && ferryi_pool_is_within_limit(pool, place.mapped);
     const char *limit_name = pool->limit_name;
-    if (within) {
-        ferry_block *block = take_place(pool, &place);
-        char *memory = (char *)block->pointer + place.head;
-        ferry_block *kept = pool->spares;
-        pool->spares = kept->after;
-        pool->requesting_bytes += place.mapped;
-        pool->backend_calls++;
-        ferryi_mutex_unlock(&pool->mutex);
-        size_t mapped = map_handles(pool, memory, place.mapped, &status);
-        ferryi_mutex_lock(&pool->mutex);
-        kept->after = pool->spares;
-        pool->spares = kept;
-        pool->requesting_bytes -= place.mapped;
-        pool->backend_calls--;
-        ferryi_cond_broadcast(&pool->settled);
-        if (settle_growth(pool, block, &place, mapped)) {
-            if (block->bytes > wanted)
-                ferryi_block_merge(pool, ferryi_block_cut(pool, block, wanted));
-            ferryi_block_begin_use(pool, block);
-            ferryi_block_commit(pool, block, request, false);
-            ferryi_pool_raise_peak(pool);
-            *out = block;
-        }
+    ferry_block *block = within ? map_place(pool, &place, &status) : NULL;
+    if (block) {
+        if (block->bytes > wanted)
+            ferryi_block_merge(pool, ferryi_block_cut(pool, block, wanted));
+        ferryi_block_begin_use(pool, block);
+        ferryi_block_commit(pool, block, request, false);
+        ferryi_pool_raise_peak(pool);
+        *out = block;
     }
     ferryi_mutex_unlock(&pool->mutex);
     if (!found)
@@ -267,6 +272,78 @@ ferryi_range_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t 
     return within ? status
                   : ferryi_fail(status, "the limit %s is reached",
                                 limit_name ? limit_name : "of the pool");
+}
+
+/* -- growing in place -------------------------------------------------------------------------- */
+
+/* Finds out what is behind a live block. Returns whether `missing` bytes can be added to it: idle
+ * bytes, of which the place's head are all, and handles for the rest. */
+FERRYI_POOL_LOCKED static bool
+find_extra(const ferry_pool *pool, const ferry_block *block, size_t missing, struct place *out)
+{
+    const size_t step = pool->config.backend.handle_bytes;
+    ferry_block *after = block->after;
+    *out = (struct place){.hole = after};
+    if (ferryi_block_is_unused(pool, after))
+        *out = (struct place){.hole = after->after, .head = after->bytes};
+    if (missing <= out->head)
+        return true;
+    if (!out->hole || out->hole->state != FERRYI_BLOCK_HOLE ||
+        missing - out->head > out->hole->bytes)
+        return false;
+    out->mapped = (missing - out->head + step - 1) / step * step; /* at most the whole hole */
+    return ferryi_pool_is_within_limit(pool, out->mapped);
+}
+
+/* Returns the block's new descriptor after `missing` bytes behind it became a part of it, or NULL.
+ */
+FERRYI_POOL_LOCKED static ferry_block *
+lengthen(ferry_pool *pool, ferry_block *block, size_t missing, size_t requested)
+{
+    struct place place = {0};
+    ferry_status status;
+    ferry_block *extra = NULL;
+    if (missing > 0 && !find_extra(pool, block, missing, &place))
+        return NULL;
+    if (place.mapped > 0) {
+        extra = map_place(pool, &place, &status);
+    } else if (missing > 0) {
+        extra = block->after;
+        ferryi_bin_remove(pool, extra);
+        extra->state = FERRYI_BLOCK_MOVING;
+    }
+    if (missing > 0 && !extra)
+        return NULL;
+    if (extra && extra->bytes > missing)
+        ferryi_block_merge(pool, ferryi_block_cut(pool, extra, missing));
+    return ferryi_block_replace(pool, block, extra, requested);
+}
+
+/* In a pool that a memory checker watches, no block becomes longer: the checker would forget which
+ * of its bytes were written. */
+ferry_block *
+ferryi_block_extend(ferry_block *block, size_t bytes)
+{
+    ferry_pool *pool = block->pool;
+    size_t gap = ferryi_block_gap(block, (size_t)1 << block->align_log2), end;
+    uint32_t list;
+    if (!pool->range || bytes == 0)
+        return NULL;
+    if (block->requested >= bytes)
+        return block;
+    if (pool->has_checker || !ferryi_add_size(gap, ferryi_pool_class_bytes(bytes, &list), &end) ||
+        end - gap < bytes || !ferryi_pool_lock_stocked(pool))
+        return NULL;
+    ferry_block *longer = lengthen(pool, block, end > block->bytes ? end - block->bytes : 0, bytes);
+    ferryi_mutex_unlock(&pool->mutex);
+    ferryi_allocation_log *log = pool->config.allocation_log;
+    if (longer && log) {
+        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_GIVE, ferry_block_pointer(block),
+                                    block->requested, 0);
+        ferryi_allocation_log_write(log, FERRYI_ALLOCATION_TAKE, ferry_block_pointer(longer), bytes,
+                                    0);
+    }
+    return longer;
 }
 
 /* -- giving back ------------------------------------------------------------------------------- */

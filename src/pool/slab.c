@@ -5,6 +5,7 @@
 #include "src/pool/magazine.h"
 
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
+#define STOCK        4  /* maximum number of descriptors that one allocation needs */
 /* Maximum number of unusable blocks that a search of a list examines before it gives up. */
 #define LOOK 8
 /* The list of empty slabs is ordered by the time at which a block of the slab was last released. An
@@ -42,11 +43,20 @@ arena_add(ferry_pool *pool, struct ferryi_arena *arena)
     }
 }
 
+FERRYI_POOL_LOCKED static bool
+has_stock(const ferry_pool *pool)
+{
+    const ferry_block *spare = pool->spares;
+    for (unsigned i = 0; spare && i < STOCK - 1; i++)
+        spare = spare->after;
+    return spare;
+}
+
 bool
 ferryi_pool_lock_stocked(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    while (!pool->spares || !pool->spares->after || !pool->spares->after->after) {
+    while (!has_stock(pool)) {
         ferryi_mutex_unlock(&pool->mutex);
         struct ferryi_arena *arena = aligned_alloc(_Alignof(struct ferryi_arena), sizeof(*arena));
         if (!arena)
@@ -406,6 +416,52 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     class->requested_bytes -= block->requested;
     pool->counters.frees++;
     block->align_log2 = 0;
+}
+
+ferry_block *
+ferryi_block_replace(ferry_pool *pool, ferry_block *block, ferry_block *extra, size_t requested)
+{
+    ferry_pool_class_stats *old = counts_of(pool, block->requested),
+                           *new = counts_of(pool, requested);
+    ferry_block *longer = block_new(pool);
+    size_t added = extra ? extra->bytes : 0;
+    longer->pointer = block->pointer;
+    longer->bytes = block->bytes + added;
+    longer->requested = requested;
+    longer->point = block->point;
+    longer->timeline_number = block->timeline_number;
+    longer->align_log2 = block->align_log2;
+    longer->state = FERRYI_BLOCK_LIVE;
+    longer->site = block->site;
+    atomic_store_explicit(&longer->label, atomic_load_explicit(&block->label, memory_order_relaxed),
+                          memory_order_relaxed);
+    longer->slab = block->slab;
+    longer->before = block->before;
+    longer->after = extra ? extra->after : block->after;
+    *(longer->before ? &longer->before->after : &longer->slab->first) = longer;
+    if (longer->after)
+        longer->after->before = longer;
+    if (extra)
+        block_retire(pool, extra);
+    longer->slab->live_bytes += added;
+    pool->cached_bytes -= added;
+    old->live_blocks--;
+    old->live_bytes -= block->bytes;
+    old->requested_bytes -= block->requested;
+    new->live_blocks++;
+    new->live_bytes += longer->bytes;
+    new->requested_bytes += requested;
+    note_peak(pool, added);
+    return longer;
+}
+
+void
+ferryi_block_retire(ferry_block *block)
+{
+    ferry_pool *pool = block->pool;
+    ferryi_mutex_lock(&pool->mutex);
+    block_retire(pool, block);
+    ferryi_mutex_unlock(&pool->mutex);
 }
 
 /* Inserts a slab into the list of empty slabs, which is ordered by the time at which a block of the

@@ -281,7 +281,7 @@ bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t unused
 /* -- descriptors, bins and slabs (slab.c) -- */
 
 /* Locks the pool's mutex and guarantees that there are enough unused block descriptors for one
- * allocation, which may need three. If there is no host memory for them, returns false and leaves
+ * allocation, which may need four. If there is no host memory for them, returns false and leaves
  * the mutex unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
@@ -367,6 +367,12 @@ FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
                                          ferryi_sync_point point, uint64_t since);
 /* Changes a block's state from LIVE to MOVING, and counts its release. */
 FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
+
+/* Replaces a live block in its slab by one with another descriptor, that has the memory of the
+ * block and that of `extra`, the MOVING block behind it, which may be NULL. Uses a spare
+ * descriptor. The old one is in no slab then, but can be read until ferryi_block_retire(). */
+FERRYI_POOL_LOCKED ferry_block *ferryi_block_replace(ferry_pool *pool, ferry_block *block,
+                                                     ferry_block *extra, size_t requested);
 
 /* -- the range (range.c) -- */
 

@@ -237,6 +237,80 @@ test_a_failing_unmap_loses_nothing(void **state)
     fixture_close(&fixture);
 }
 
+static void
+retire(ferry_block **block, ferry_block *longer)
+{
+    assert_non_null(longer);
+    assert_ptr_equal(begin(longer), begin(*block));
+    if (longer != *block)
+        ferryi_block_retire(*block);
+    *block = longer;
+}
+
+/* A block becomes longer at its address: into the hole at the end, into idle memory, and into both.
+ */
+static void
+test_a_block_becomes_longer_where_it_is(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    open_range(&fixture, 0);
+    ferry_block *block = take(&fixture, 3 * MIB);
+    assert_int_equal(ferry_block_label(block, "grows"), FERRY_OK);
+    memset(begin(block), 6, 3 * MIB);
+    retire(&block, ferryi_block_extend(block, 2 * MIB)); /* it is long enough */
+    retire(&block, ferryi_block_extend(block, 3 * MIB + 100));
+    retire(&block, ferryi_block_extend(block, 9 * MIB));
+    assert_string_equal(atomic_load(&block->label), "grows");
+    assert_int_equal(block->requested, 9 * MIB);
+    assert_int_equal(reserved(&fixture), 5 * HANDLE);
+    memset(begin(block), 6, 9 * MIB);
+    ferry_block *behind = take(&fixture, 3 * MIB), *end = take(&fixture, MIB);
+    assert_null(ferryi_block_extend(block, 10 * MIB)); /* a live block is behind it */
+    give(behind);
+    (void)statistics(&fixture);
+    retire(&block, ferryi_block_extend(block, 11 * MIB));
+    assert_null(ferryi_block_extend(block, 14 * MIB));
+    assert_int_equal(fixture.backend.allocations, 7);
+    assert_int_equal(statistics(&fixture).live_blocks, 2);
+    assert_agrees(&fixture);
+    give(block);
+    give(end);
+    fixture_close(&fixture);
+}
+
+/* A block whose further handles cannot be mapped stays as it is, and so it does at the limit. */
+static void
+test_a_block_that_cannot_become_longer(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    open_range(&fixture, 0);
+    ferry_block *block = take(&fixture, 3 * MIB);
+    for (unsigned long nth = 1; nth <= 3; nth++) {
+        fixture.backend.fail_at = fixture.backend.calls + nth;
+        assert_null(ferryi_block_extend(block, 10 * MIB));
+        assert_int_equal(block->requested, 3 * MIB);
+        assert_int_equal(reserved(&fixture), (1 + nth) * HANDLE);
+        assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
+        assert_int_equal(reserved(&fixture), 2 * HANDLE);
+    }
+    const ferry_pool_options options = {.limit_bytes = 8 * MIB};
+    assert_int_equal(ferry_pool_configure(fixture.pool, &options), FERRY_OK);
+    assert_null(ferryi_block_extend(block, 9 * MIB));
+    assert_null(ferryi_block_extend(block, SIZE_MAX));
+    retire(&block, ferryi_block_extend(block, 8 * MIB));
+    assert_int_equal(reserved(&fixture), 4 * HANDLE);
+    give(block);
+    fixture_close(&fixture);
+    backend_handle_bytes = 0;
+    fixture_open(&fixture, FERRY_MEMORY_DEVICE, 0, NULL);
+    block = take(&fixture, 3 * MIB);
+    assert_null(ferryi_block_extend(block, 4 * MIB)); /* a slab does not grow */
+    give(block);
+    fixture_close(&fixture);
+}
+
 /* Blocks above the largest size class, and more than there are addresses. */
 static void
 test_very_large_blocks(void **state)
@@ -296,6 +370,8 @@ main(void)
         cmocka_unit_test(test_old_memory_is_unmapped),
         cmocka_unit_test(test_a_failing_map_loses_nothing),
         cmocka_unit_test(test_a_failing_unmap_loses_nothing),
+        cmocka_unit_test(test_a_block_becomes_longer_where_it_is),
+        cmocka_unit_test(test_a_block_that_cannot_become_longer),
         cmocka_unit_test(test_very_large_blocks),
         cmocka_unit_test(test_addresses_that_are_refused),
     };
