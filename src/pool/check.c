@@ -75,7 +75,7 @@ count_bin(const ferry_pool *pool, size_t bin, uint64_t *count)
             return false;
         filled = block->point == 0;
     }
-    return bin >= FERRYI_POOL_SMALL_BINS || (pool->filled[bin / 64] >> bin % 64 & 1) == filled;
+    return (pool->filled[bin / 64] >> bin % 64 & 1) == filled;
 }
 
 FERRYI_POOL_LOCKED static bool

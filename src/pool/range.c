@@ -5,7 +5,8 @@
 #include "src/pool/magazine.h"
 
 /*
- * The range of a pool whose backend has ranges: one slab for all blocks, large ones too. Its
+ * The range of a pool whose backend has ranges: one slab for all large blocks. Small blocks have
+ * slabs as in every pool, so that they do not keep handles between large ones. The range's
  * addresses are reserved when the pool is created, several times as many as the device has memory,
  * and get memory in handles of one size. Addresses without memory are holes of the chain of blocks.
  * The last hole is the end of the range, where it grows.
@@ -327,7 +328,7 @@ ferryi_block_extend(ferry_block *block, size_t bytes)
     ferry_pool *pool = block->pool;
     size_t gap = ferryi_block_gap(block, (size_t)1 << block->align_log2), end;
     uint32_t list;
-    if (!pool->range || bytes == 0)
+    if (!pool->range || block->slab != pool->range)
         return NULL;
     if (block->requested >= bytes)
         return block;

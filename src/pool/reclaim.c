@@ -41,7 +41,7 @@ ferryi_pool_end_frees(const ferry_pool *pool)
         ferryi_captures_release();
 }
 
-/* Does what ferryi_pool_give_back() does in a pool without a range. Sets `*out_status` to the
+/* Does what ferryi_pool_give_back() does to slabs. Sets `*out_status` to the
  * status of the last call of `free`. */
 static size_t
 give_slabs_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
@@ -85,8 +85,10 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
                       uint64_t *out_slabs)
 {
     ferry_status status;
-    size_t given = (pool->range ? ferryi_range_give_back : give_slabs_back)(
-        pool, keep_bytes, want_bytes, until_ns, out_slabs, &status);
+    size_t given = give_slabs_back(pool, keep_bytes, want_bytes, until_ns, out_slabs, &status);
+    if (pool->range && status == FERRY_OK && given < want_bytes)
+        given += ferryi_range_give_back(pool, keep_bytes, want_bytes - given, until_ns, out_slabs,
+                                        &status);
     ferryi_mutex_lock(&pool->mutex);
     bool first = status != FERRY_OK && !pool->free_fails;
     if (status != FERRY_OK || given > 0)

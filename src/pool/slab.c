@@ -95,19 +95,12 @@ block_new(ferry_pool *pool)
 
 /* -- bins -------------------------------------------------------------------------------------- */
 
-/* Returns the bin for blocks of a size class that have a slab to themselves, if they are large. */
-static size_t
-bin_of_class(uint32_t size_class)
+size_t
+ferryi_pool_bin_of_class(uint32_t size_class)
 {
     return size_class < FERRYI_POOL_SMALL_CLASSES
                ? size_class
                : size_class - FERRYI_POOL_SMALL_CLASSES + FERRYI_POOL_SMALL_BINS;
-}
-
-size_t
-ferryi_pool_bin_of_class(const ferry_pool *pool, uint32_t size_class)
-{
-    return pool->range ? size_class : bin_of_class(size_class);
 }
 
 size_t
@@ -116,11 +109,15 @@ ferryi_block_bin(const ferry_block *block)
     if (atomic_load(&block->slab->draining))
         return FERRYI_POOL_DRAINING_BIN;
     if (block->bytes > FERRYI_POOL_LARGEST)
-        return block->slab->large ? FERRYI_POOL_DRAINING_BIN - 1 : FERRYI_POOL_SMALL_BINS - 1;
+        return FERRYI_POOL_DRAINING_BIN - 1;
     uint32_t above = (uint32_t)ferryi_pool_class_of(block->bytes);
     if (block->slab->large)
-        return bin_of_class(above);
-    return ferryi_pool_bytes_of_class(above) == block->bytes ? above : above - 1;
+        return ferryi_pool_bin_of_class(above);
+    uint32_t fits = ferryi_pool_bytes_of_class(above) == block->bytes ? above : above - 1;
+    if (block->slab != block->pool->range)
+        return fits;
+    return fits < FERRYI_POOL_SMALL_CLASSES ? FERRYI_POOL_FRAGMENT_BIN
+                                            : ferryi_pool_bin_of_class(fits);
 }
 
 /* Updates the bitmap after a change of a bin. */
@@ -129,8 +126,6 @@ note_filled(ferry_pool *pool, size_t bin)
 {
     const struct ferryi_link *last = pool->bins[bin].prev;
     uint64_t bit = UINT64_C(1) << bin % 64;
-    if (bin >= FERRYI_POOL_SMALL_BINS)
-        return;
     if (last != &pool->bins[bin] && FERRYI_BLOCK_OF(last)->point == 0)
         pool->filled[bin / 64] |= bit;
     else
@@ -269,7 +264,7 @@ search(const ferry_pool *pool, size_t bin, bool from_end, bool waits,
     return best;
 }
 
-/* Returns a small block without a pending use that is larger than the blocks of the request's bin.
+/* Returns a block without a pending use that is larger than the blocks of the request's bin.
  * It has room for any gap that the alignment can cause. Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_larger(const ferry_pool *pool, const struct ferryi_pool_request *request)
@@ -277,12 +272,15 @@ find_larger(const ferry_pool *pool, const struct ferryi_pool_request *request)
     size_t room = request->need + request->block_align - FERRYI_POOL_ALIGN;
     if (room > FERRYI_POOL_LARGEST) /* the search has examined the bin of larger blocks */
         return NULL;
-    size_t bin = ferryi_pool_class_of(room), word = bin / 64;
+    bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
+    uint32_t list = (uint32_t)ferryi_pool_class_of(room);
+    size_t bin = small ? list : ferryi_pool_bin_of_class(list), word = bin / 64,
+           end = small ? FERRYI_POOL_SMALL_BINS : FERRYI_POOL_DRAINING_BIN;
     uint64_t bits = pool->filled[word] & UINT64_MAX << bin % 64;
     while (bits == 0 && ++word < sizeof(pool->filled) / sizeof(pool->filled[0]))
         bits = pool->filled[word];
-    return bits ? FERRYI_BLOCK_OF(pool->bins[64 * word + (size_t)__builtin_ctzll(bits)].prev)
-                : NULL;
+    bin = bits ? 64 * word + (size_t)__builtin_ctzll(bits) : end;
+    return bin < end ? FERRYI_BLOCK_OF(pool->bins[bin].prev) : NULL;
 }
 
 /* Returns an idle block for the request. Blocks of the request's bin without pending work are tried
@@ -292,7 +290,7 @@ find_larger(const ferry_pool *pool, const struct ferryi_pool_request *request)
 FERRYI_POOL_LOCKED static ferry_block *
 find(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    size_t bin = ferryi_pool_bin_of_class(pool, request->list);
+    size_t bin = ferryi_pool_bin_of_class(request->list);
     bool small = ferryi_request_splits(pool, request);
     ferry_block *block = search(pool, bin, true, false, request);
     if (!block)
@@ -303,7 +301,8 @@ find(const ferry_pool *pool, const struct ferryi_pool_request *request)
         block = find_larger(pool, request);
     /* A block that was cut may have room for the requested bytes, but not for a whole block of
      * their size class. */
-    if (!block && small && request->least_fits && request->list > 0)
+    if (!block && small && request->least_fits && request->list > 0 &&
+        request->list != FERRYI_POOL_SMALL_CLASSES)
         block = search(pool, bin - 1, true, false, request);
     if (!block && request->timeline && !request->waits_last)
         block = search(pool, bin, true, true, request);
@@ -313,7 +312,7 @@ find(const ferry_pool *pool, const struct ferryi_pool_request *request)
 unsigned
 ferryi_pool_count_busy(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    const struct ferryi_link *head = &pool->bins[ferryi_pool_bin_of_class(pool, request->list)],
+    const struct ferryi_link *head = &pool->bins[ferryi_pool_bin_of_class(request->list)],
                              *link = head->next;
     unsigned busy = 0;
     for (unsigned i = 0; link != head && i < LOOK; i++, link = link->next)

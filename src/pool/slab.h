@@ -7,8 +7,8 @@
  *
  * A slab is one allocation of the backend. Its blocks form a chain in order of address that covers
  * the whole slab. A small slab is split into blocks of any size class. A large block has a slab to
- * itself, which is never split. A pool whose backend has ranges has a single slab, the range
- * (range.c), whose blocks are split whatever their size.
+ * itself, which is never split. A pool whose backend has ranges has one slab for all large
+ * blocks, the range (range.c), whose blocks are split.
  *
  * An idle block is in a bin, which is a list of idle blocks of similar size. A small block is in
  * the bin of the largest class that fits into it. So every block in the bin of a class, or in a
@@ -40,14 +40,15 @@
  * small classes. */
 #define FERRYI_POOL_SLAB_BLOCK    ((size_t)1 << 20)
 #define FERRYI_POOL_SMALL_CLASSES 80
-/* Number of bins for blocks that may be split: one for each size class, and one for all larger
- * sizes, which only a range has. The bins of large blocks follow, one for each class that is not
- * small, and one for all larger sizes. The last bin has the blocks of slabs that a compaction is
- * emptying. */
-#define FERRYI_POOL_SMALL_BINS (FERRYI_POOL_CLASSES + 1)
+/* Number of bins for small blocks: one for each size class up to the size of the largest slab. The
+ * bins of large blocks follow, one for each class that is not small, and one for all larger sizes.
+ * The next bin has the blocks of slabs that a compaction is emptying, and the last one those of the
+ * range that are too small for a large block. */
+#define FERRYI_POOL_SMALL_BINS 112
 #define FERRYI_POOL_DRAINING_BIN                                                                   \
     (FERRYI_POOL_SMALL_BINS + 1 + FERRYI_POOL_CLASSES - FERRYI_POOL_SMALL_CLASSES)
-#define FERRYI_POOL_BINS (FERRYI_POOL_DRAINING_BIN + 1)
+#define FERRYI_POOL_FRAGMENT_BIN (FERRYI_POOL_DRAINING_BIN + 1)
+#define FERRYI_POOL_BINS         (FERRYI_POOL_FRAGMENT_BIN + 1)
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
@@ -88,8 +89,8 @@ struct ferry_pool {
     char *name;
     unsigned forks;   /* value of ferryi_fork_count() in the process that created the pool */
     bool has_checker; /* whether a memory checker watches the pool; constant */
-    /* The slab of a backend with ranges, and the handles of its parts that have memory. NULL for
-     * other backends. The pointers are constant. */
+    /* The slab of large blocks of a backend with ranges, and the handles of its parts that have
+     * memory. NULL for other backends. The pointers are constant. */
     struct ferryi_slab *range;
     void **handles;
     _Alignas(64) struct ferryi_pool_mutex mutex;
@@ -118,9 +119,9 @@ struct ferry_pool {
          * newest to oldest. The blocks without pending uses follow, in order from oldest to
          * newest. */
         struct ferryi_link bins[FERRYI_POOL_BINS];
-        /* Bit b is set if bin b, a bin for blocks that may be split, has a block without a pending
+        /* Bit b is set if bin b has a block without a pending
          * use. */
-        uint64_t filled[(FERRYI_POOL_SMALL_BINS + 63) / 64];
+        uint64_t filled[(FERRYI_POOL_BINS + 63) / 64];
         struct ferryi_link slabs, empties;
         struct ferryi_link holes;    /* of the range, in order of address */
         ferry_block *spares;         /* unused block descriptors, linked by `after` */
@@ -261,10 +262,8 @@ size_t ferryi_pool_slab_bytes(size_t block_bytes, size_t limit);
 static inline size_t
 ferryi_pool_new_slab_bytes(const ferry_pool *pool, size_t block_bytes)
 {
-    return pool->range
-               ? block_bytes
-               : ferryi_pool_slab_bytes(
-                     block_bytes, atomic_load_explicit(&pool->slab_limit, memory_order_relaxed));
+    return ferryi_pool_slab_bytes(block_bytes,
+                                  atomic_load_explicit(&pool->slab_limit, memory_order_relaxed));
 }
 /* Returns whether a block that is too large for the request is split. */
 static inline bool
@@ -286,7 +285,7 @@ bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t unused
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* Returns the bin for blocks of a size class. */
-size_t ferryi_pool_bin_of_class(const ferry_pool *pool, uint32_t size_class);
+size_t ferryi_pool_bin_of_class(uint32_t size_class);
 /* Returns the bin to which the block belongs while it is idle. */
 size_t ferryi_block_bin(const ferry_block *block);
 /* Makes a block idle and adds it to its bin. The block must not be in a bin. */
@@ -381,12 +380,13 @@ FERRYI_POOL_LOCKED ferry_block *ferryi_block_replace(ferry_pool *pool, ferry_blo
 ferry_status ferryi_range_open(ferry_pool *pool);
 /* Frees the range with its memory. Returns the number of bytes that the backend failed to free. */
 size_t ferryi_range_close(ferry_pool *pool);
-/* Does what ferryi_pool_grow() does, by mapping handles at the lowest addresses where the fewest
- * are needed. Idle memory before them becomes a part of the block. */
+/* Does what ferryi_pool_grow() does for a large block, by mapping handles at the lowest addresses
+ * where the fewest are needed. Idle memory before them becomes a part of the block. */
 ferry_status ferryi_range_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t bytes,
                                ferry_block **out);
-/* Does what ferryi_pool_give_back() does, by unmapping handles that are wholly idle, from the
- * range's end. Counts each as a slab. Sets `*out_status` to the backend's failure, or to OK. */
+/* Does what ferryi_pool_give_back() does to the range, by unmapping handles that are wholly idle,
+ * from the range's end. Counts each as a slab. Sets `*out_status` to the backend's failure, or to
+ * OK. */
 size_t ferryi_range_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
                               uint64_t until_ns, uint64_t *out_slabs, ferry_status *out_status);
 

@@ -93,7 +93,7 @@ reuse_or_ask(ferry_pool *pool, struct ferryi_pool_request *request, ferry_block 
     request->waits_last = request->timeline && atomic_load(&request->timeline->internal);
     ferry_status status = ferryi_pool_reuse(pool, request, out);
     if (status == FERRY_OK && !*out && (!request->timeline || request->waits_last) &&
-        ferryi_pool_ask_oldest(pool, ferryi_pool_bin_of_class(pool, request->list)))
+        ferryi_pool_ask_oldest(pool, ferryi_pool_bin_of_class(request->list)))
         status = ferryi_pool_reuse(pool, request, out);
     if (status != FERRY_OK || *out || !request->waits_last || request->spare ||
         rather_grows(pool, request))
@@ -132,7 +132,7 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t b
                  ferry_block **out)
 {
     void *memory = NULL;
-    if (pool->range)
+    if (pool->range && request->need > FERRYI_POOL_SLAB_BLOCK)
         return ferryi_range_grow(pool, request, bytes, out);
     struct ferryi_slab *slab = ferryi_slab_new(pool, bytes, ferryi_min_size(request->need, bytes));
     if (!slab)
