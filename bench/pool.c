@@ -228,7 +228,7 @@ measure(ferry_context *context, const struct subject *subject, const struct benc
               threads_measure_hand_over(subject, &heaps, &report, options->quick) &&
               pool_uses_measure_temporary(context, &report, options->quick,
                                           times[pattern_find("64KiB/1/lifo") - patterns].pool) &&
-              traces_measure(&report);
+              traces_measure(&report, options->quick);
     if (ok && !options->quick)
         measure_instructions(&report);
     return bench_report_close(&report) && ok;

@@ -63,6 +63,29 @@ time_takes(const struct script *script, replay_opener *open,
     return ok;
 }
 
+/* Reports the smallest limit of pools that map handles. They are pools of an emulated device,
+ * because the host maps none. */
+static bool
+measure_handles(struct bench_report *report, const char *name, const struct script *script)
+{
+    static const unsigned sizes[] = {2, 8, 32};
+    const struct bench_goal none = {BENCH_NO_GOAL, 0};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct allocator_options options = {.devices = "emulated",
+                                            .streams = script->streams,
+                                            .handle_bytes = (uint64_t)sizes[i] << 20};
+        char metric[64];
+        double limit =
+            (double)replay_smallest_limit(script, open_pool, &options, 4 * script->peak_bytes);
+        if (limit <= 0)
+            return bench_failed(name);
+        snprintf(metric, sizeof(metric), "smallest_limit_handles_%u_MiB", sizes[i]);
+        add(report, name, metric, "MiB", limit / 1048576.0, "live peak",
+            (double)script->peak_bytes / 1048576.0, none);
+    }
+    return true;
+}
+
 static bool
 measure_trace(struct bench_report *report, const char *name, const struct script *script)
 {
@@ -91,12 +114,13 @@ measure_trace(struct bench_report *report, const char *name, const struct script
 }
 
 bool
-traces_measure(struct bench_report *report)
+traces_measure(struct bench_report *report, bool quick)
 {
     bool ok = true;
     for (size_t i = 0; ok && i < NAMES; i++) {
         struct script script = {0};
-        ok = read_trace(names[i], &script) && measure_trace(report, names[i], &script);
+        ok = read_trace(names[i], &script) && measure_trace(report, names[i], &script) &&
+             (quick || measure_handles(report, names[i], &script));
         script_free(&script);
     }
     return ok;

@@ -40,6 +40,7 @@ struct allocator_options {
                              replaying needs no GPU */
     uint64_t limit_bytes; /* 0: what the device has */
     uint32_t streams;
+    uint64_t handle_bytes; /* of the handles that the pool maps (device.handle); 0: it has slabs */
 };
 
 enum { ALLOCATOR_STREAMS_MAX = 32 }; /* of the device; more of a script share them */

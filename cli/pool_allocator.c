@@ -129,8 +129,9 @@ pool_open(const struct allocator_options *options, struct allocator *out, const 
 {
     const char *devices = options->devices ? options->devices : getenv("FERRY_DEVICE");
     size_t limit = (size_t)options->limit_bytes;
-    char tuning[64];
-    snprintf(tuning, sizeof(tuning), "emulated.memory=%zu", limit);
+    char tuning[96];
+    snprintf(tuning, sizeof(tuning), "emulated.memory=%zu device.handle=%zu", limit,
+             (size_t)options->handle_bytes);
     ferry_context_options settings = {
         .devices = devices && *devices ? devices : "host",
         .device_bytes_limit = limit,

@@ -139,8 +139,9 @@ static bool
 replay(struct report *report)
 {
     const struct request *request = report->request;
-    struct allocator_options options = {request->devices, request->limit_bytes,
-                                        report->script.streams};
+    struct allocator_options options = {.devices = request->devices,
+                                        .limit_bytes = request->limit_bytes,
+                                        .streams = report->script.streams};
     /* More than rounding and holes could need: where failing ends lies below. */
     uint64_t most = 4 * report->script.peak_bytes + (UINT64_C(256) << 20);
     report->most_bytes = request->limit_bytes > most ? request->limit_bytes : most;

@@ -89,6 +89,7 @@ lower_limits(ferry_context *context, const struct ferryi_context_tuning *tuning)
     lower_limit(&context->device_bytes_limit, tuning->device_bytes_limit);
     lower_limit(&context->host_bytes_limit, tuning->host_bytes_limit);
     lower_limit(&context->pinned_bytes_limit, tuning->pinned_bytes_limit);
+    context->device_handle_bytes = (size_t)tuning->device_handle_bytes;
 }
 
 static ferry_status

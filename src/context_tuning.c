@@ -55,6 +55,8 @@ static const struct key {
      "bytes per second such as 3.5G", 1, UINT64_C(1) << 60},
     {"emulated.peers", MEMBER(emulated_without_peers), true, switches, "yes or no", 0, UINT64_MAX},
     {"device.limit", MEMBER(device_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
+    {"device.handle", MEMBER(device_handle_bytes), false, sizes, "a size such as 8M", 1,
+     SIZE_MAX / 2},
     {"host.limit", MEMBER(host_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},
     {"host.threads", MEMBER(host_threads), false, counts, "a number", 1, 1024},
     {"pinned.limit", MEMBER(pinned_bytes_limit), false, sizes, "a size such as 2G", 1, SIZE_MAX},

@@ -19,6 +19,7 @@ struct ferryi_context_tuning {
     uint64_t emulated_without_peers, cuda_without_batches;
     uint64_t device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
     uint64_t host_threads;
+    uint64_t device_handle_bytes;
 };
 
 /*

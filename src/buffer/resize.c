@@ -10,9 +10,38 @@
 
 /*
  * Resizes buffers. To lengthen a buffer, first allocates new memory at every place that has current
- * bytes, and copies these bytes to it. The buffer itself is changed only afterwards, so a resize
- * that fails leaves the buffer unchanged.
+ * bytes, and copies these bytes to it, unless the replica can become longer where it is. The buffer
+ * itself is changed only afterwards, so a resize that fails leaves the buffer unchanged.
  */
+
+/* Makes the replicas at `places` longer at their addresses where the memory behind them is free, so
+ * that none of their bytes is copied. Returns the places of these replicas. They can stay so if the
+ * resize fails. */
+static ferryi_places
+extend(ferryi_store *store, size_t bytes, ferryi_places places)
+{
+    ferryi_claim_is_held();
+    ferryi_places extended = 0;
+    for (int place = 0; place <= store->context->place_count; place++) {
+        if (!(places >> place & 1) || ferryi_store_home(store, place) != place)
+            continue;
+        ferryi_store_lock(store);
+        ferry_block *block = store->copies[place].block; /* the claim keeps it there */
+        ferryi_store_unlock(store);
+        ferry_block *longer =
+            block && !store->context->debug ? ferryi_block_extend(block, bytes) : NULL;
+        if (!longer)
+            continue;
+        extended |= FERRYI_PLACE_BIT(place);
+        if (longer == block)
+            continue;
+        ferryi_store_lock(store);
+        store->copies[place].block = longer;
+        ferryi_store_unlock(store);
+        ferryi_block_retire(block);
+    }
+    return extended;
+}
 
 /* Allocates blocks of `bytes` bytes for the replicas at `places`, and copies the first `kept` bytes
  * of the replicas to them. The blocks that were allocated before a failure stay in `fresh`. Sets
@@ -77,14 +106,16 @@ check_resizable(ferry_buffer *buffer)
 
 /* Changes the length, the valid map and the replicas of a buffer together. This cannot fail,
  * because the claim in `slot` has reserved the room that the change needs in the valid map. The
- * buffer takes the replicas in `fresh`, and `fresh` receives the old replicas. If `fresh` is NULL,
- * the buffer keeps its replicas. */
+ * buffer takes the replicas in `fresh`, and `fresh` receives the old replicas. The buffer keeps the
+ * replicas at the places `kept`, and all of them if `fresh` is NULL. */
 FERRYI_REQUIRES(ferryi_store_spin)
 static void
 change_length(ferryi_store *store, uint32_t slot, size_t bytes, size_t count,
-              struct ferryi_place_copy *fresh, ferryi_places places)
+              struct ferryi_place_copy *fresh, ferryi_places places, ferryi_places kept)
 {
     for (int place = 0; fresh && place <= store->context->place_count; place++) {
+        if (kept >> place & 1)
+            continue;
         struct ferryi_place_copy old = store->copies[place];
         store->copies[place] = fresh[place];
         fresh[place] = old;
@@ -119,18 +150,22 @@ give_replica_up(ferryi_store *store, int place)
     return !held;
 }
 
-/* Makes the longer replicas at all places that have some of the first `kept` bytes. Where a device
+/* Makes the longer replicas at all places that have some of the first `kept` bytes: in place where
+ * that is possible, and otherwise in `fresh`. Where a device
  * has no memory for the old and the new replica together, its bytes go to the host, and it gets a
- * replica at its next use. Sets `*out_places` to the places of the new replicas. */
+ * replica at its next use. Sets `*out_places` to the places of the longer replicas, and
+ * `*out_extended` to those of them that are at their old addresses. */
 static ferry_status
 make_longer(ferryi_store *store, size_t bytes, size_t kept, struct ferryi_place_copy *fresh,
-            ferryi_places *out_places)
+            ferryi_places *out_places, ferryi_places *out_extended)
 {
     const struct ferryi_range range = {0, kept};
     for (;;) {
         int failed = 0;
         *out_places = ferryi_store_validity(store, range).any;
-        ferry_status status = copy_for(store, bytes, kept, *out_places, fresh, &failed);
+        *out_extended = extend(store, bytes, *out_places);
+        ferry_status status =
+            copy_for(store, bytes, kept, *out_places & ~*out_extended, fresh, &failed);
         if (status != FERRY_ERROR_OUT_OF_MEMORY)
             return status;
         for (int place = 0; place <= store->context->place_count; place++)
@@ -149,15 +184,16 @@ resize_claimed(const struct ferryi_access *claim, size_t bytes, size_t count)
     ferryi_claim_is_held();
     ferryi_store *store = claim->store;
     size_t kept = ferryi_min_size(bytes, ferryi_claimed_bytes(store));
-    ferryi_places places = 0;
+    ferryi_places places = 0, extended = 0;
     struct ferryi_place_copy fresh[FERRYI_DEVICES_MAX + 1] = {0};
     /* A buffer that shrinks keeps its memory. */
     bool grows = bytes > ferryi_claimed_bytes(store);
-    ferry_status status = grows ? make_longer(store, bytes, kept, fresh, &places) : FERRY_OK;
+    ferry_status status =
+        grows ? make_longer(store, bytes, kept, fresh, &places, &extended) : FERRY_OK;
     ferryi_store_lock(store);
     const char *why = status == FERRY_OK ? why_not(store) : NULL;
     if (status == FERRY_OK && !why)
-        change_length(store, claim->slot, bytes, count, grows ? fresh : NULL, places);
+        change_length(store, claim->slot, bytes, count, grows ? fresh : NULL, places, extended);
     ferryi_store_unlock(store);
     if (status == FERRY_OK && !why)
         ferryi_watch_gone(store->context, fresh[0].pointer, "was moved by resize since");

@@ -75,6 +75,8 @@ struct ferryi_device_properties {
     ferry_language language; /* language of the code that the device runs */
     char target[160];        /* what that code is compiled for, such as "sm_90"; "" without one */
     void *native_context;    /* the driver's context in which the device's work runs, or NULL */
+    size_t handle_bytes;     /* the sizes of handles are multiples of this, which is a power of two
+                                (range_map); 0: the device has no ranges */
 };
 
 /* Who may access memory that the program allocated. */
@@ -156,6 +158,26 @@ struct ferryi_device_ops {
     /* Frees memory that memory_alloc returned for the same `kind`. May wait for the device. Does
      * nothing if `memory` is NULL. */
     ferry_status (*memory_free)(ferryi_device *device, ferry_memory_kind kind, void *memory);
+
+    /* -- ranges: reserved addresses that get DEVICE memory in parts, which are called handles -- */
+
+    /* Reserves `bytes` bytes of addresses, which have no memory yet. `bytes` is a multiple of
+     * properties.handle_bytes, and `*out` is aligned to it. */
+    ferry_status (*range_reserve)(ferryi_device *device, size_t bytes, void **out);
+    /* Frees the addresses of a whole range, of which no part may have memory. */
+    ferry_status (*range_release)(ferryi_device *device, void *range, size_t bytes);
+    /* Allocates a handle of uninitialised DEVICE memory, and maps it at `memory`, a part of a range
+     * that has no memory. `memory` and `bytes` are multiples of properties.handle_bytes. Memory of
+     * adjacent handles is used like memory of one allocation. Every device that may copy from and
+     * to this one may access it. Fails with FERRY_ERROR_OUT_OF_MEMORY if there is too little
+     * memory. */
+    ferry_status (*range_map)(ferryi_device *device, void *memory, size_t bytes, void **out_handle);
+    /* Unmaps and frees a handle, which range_map() has mapped with these arguments. No queued work
+     * may use its memory. May wait for the device. */
+    ferry_status (*range_unmap)(ferryi_device *device, void *memory, size_t bytes, void *handle);
+
+    /* -- memory of others -- */
+
     /* Returns who may access memory that the program allocated: a set of enum ferryi_memory_user.
      * Fails with UNSUPPORTED if the driver does not report it. */
     ferry_status (*memory_users)(ferryi_device *device, const void *memory, unsigned *out);
@@ -322,6 +344,7 @@ struct ferryi_device_ops {
 /* clang-format off */
 #define FERRYI_EMULATED_SLOTS(X) \
     X(memory_info) X(synchronize) X(memory_alloc) X(memory_free) \
+    X(range_reserve) X(range_release) X(range_map) X(range_unmap) \
     X(memory_users) X(host_register) X(host_unregister) X(host_call) \
     X(stream_create) X(stream_destroy) X(stream_synchronize) X(stream_is_capturing) X(stream_wait) \
     X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_synchronize) \

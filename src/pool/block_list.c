@@ -38,6 +38,8 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     ferryi_magazines_empty(pool);
     FERRYI_EACH_SLAB (pool, slab)
         for (const ferry_block *block = slab->first; block; block = block->after) {
+            if (block->state == FERRYI_BLOCK_HOLE)
+                continue;
             if (snapshot->count < snapshot->room)
                 snapshot->blocks[snapshot->count] = describe(pool, block);
             snapshot->count++;

@@ -4,7 +4,7 @@
 /* Totals over all slabs of a pool. A consistency check compares them with the pool's own counters
  * and lists. */
 struct census {
-    size_t slabs, reserved, requested, live_bytes, cached_bytes;
+    size_t slabs, reserved, requested, live_bytes, cached_bytes, holes, hole_bytes;
     uint64_t live_blocks, idle;
 };
 
@@ -25,6 +25,10 @@ count_block(const ferry_block *block, struct census *census)
         census->idle++;
         census->cached_bytes += block->bytes;
         return true;
+    case FERRYI_BLOCK_HOLE:
+        census->holes++;
+        census->hole_bytes += block->bytes;
+        return true;
     default:
         return false;
     }
@@ -33,7 +37,7 @@ count_block(const ferry_block *block, struct census *census)
 /* Checks that a slab's blocks cover the slab without gaps, and that the slab's counters match its
  * blocks. */
 FERRYI_POOL_LOCKED static bool
-count_slab(const struct ferryi_slab *slab, struct census *census)
+count_slab(const ferry_pool *pool, const struct ferryi_slab *slab, struct census *census)
 {
     struct census before = *census;
     const ferry_block *last = NULL;
@@ -45,12 +49,13 @@ count_slab(const struct ferryi_slab *slab, struct census *census)
             return false;
         bytes += block->bytes;
     }
-    census->slabs++;
-    census->reserved += slab->bytes;
+    size_t holes = census->hole_bytes - before.hole_bytes;
+    census->slabs += slab == pool->range ? (bytes - holes) / pool->config.backend.handle_bytes : 1;
+    census->reserved += slab->bytes - holes;
     return bytes == slab->bytes && census->live_blocks - before.live_blocks == slab->live &&
            census->live_bytes - before.live_bytes == slab->live_bytes &&
            (!slab->large || (slab->first && !slab->first->after)) &&
-           ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0);
+           ferryi_link_is_alone(&slab->in_empty) == (slab->live > 0 || slab == pool->range);
 }
 
 /* -- from the bins ----------------------------------------------------------------------------- */
@@ -70,7 +75,7 @@ count_bin(const ferry_pool *pool, size_t bin, uint64_t *count)
             return false;
         filled = block->point == 0;
     }
-    return bin >= FERRYI_POOL_SMALL_BINS || (pool->filled[bin / 64] >> bin % 64 & 1) == filled;
+    return (pool->filled[bin / 64] >> bin % 64 & 1) == filled;
 }
 
 FERRYI_POOL_LOCKED static bool
@@ -81,6 +86,23 @@ bins_agree(const ferry_pool *pool, const struct census *census)
         if (!count_bin(pool, i, &idle))
             return false;
     return idle == census->idle;
+}
+
+/* Checks the list of the range's holes, which is in order of address, and that no two of them are
+ * adjacent. */
+FERRYI_POOL_LOCKED static bool
+holes_agree(const ferry_pool *pool, const struct census *census)
+{
+    size_t count = 0;
+    const char *end = NULL;
+    for (const struct ferryi_link *link = pool->holes.next; link != &pool->holes;
+         link = link->next, count++) {
+        const ferry_block *hole = FERRYI_BLOCK_OF(link);
+        if (hole->state != FERRYI_BLOCK_HOLE || (end && (char *)hole->pointer <= end))
+            return false;
+        end = (char *)hole->pointer + hole->bytes;
+    }
+    return count == census->holes;
 }
 
 FERRYI_POOL_LOCKED static bool
@@ -107,8 +129,9 @@ ferryi_pool_check(ferry_pool *pool)
     ferryi_magazines_empty(pool);
     bool good = true;
     FERRYI_EACH_SLAB (pool, slab)
-        good = good && count_slab(slab, &census);
-    good = good && bins_agree(pool, &census) && counts_agree(pool, &census);
+        good = good && count_slab(pool, slab, &census);
+    good = good && bins_agree(pool, &census) && holes_agree(pool, &census) &&
+           counts_agree(pool, &census);
     ferryi_mutex_unlock(&pool->mutex);
     return good;
 }

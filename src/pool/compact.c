@@ -27,11 +27,11 @@ start_draining(ferry_pool *pool, struct ferryi_slab *slab)
 
 /* Returns the level of a slab: the number of 64ths of the slab that live blocks occupy, rounded
  * down. The slab of a large block has the highest level, LEVELS, so a compaction never empties the
- * slab. */
+ * slab, and so has a range. */
 FERRYI_POOL_LOCKED static size_t
-level_of(const struct ferryi_slab *slab)
+level_of(const ferry_pool *pool, const struct ferryi_slab *slab)
 {
-    return slab->large ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
+    return slab->large || slab == pool->range ? LEVELS : slab->live_bytes / (slab->bytes / LEVELS);
 }
 
 /* Marks the slabs that the compaction will empty as draining, starting with those that have the
@@ -44,11 +44,11 @@ choose(ferry_pool *pool)
      * `moving` is the number of live bytes in the draining slabs. */
     size_t room = 0, moving = 0;
     FERRYI_EACH_SLAB (pool, slab)
-        if (level_of(slab) < SPARSE)
+        if (level_of(pool, slab) < SPARSE)
             room += slab->bytes - slab->live_bytes;
     for (size_t level = 0; level < SPARSE; level++)
         FERRYI_EACH_SLAB (pool, slab) {
-            if (level_of(slab) != level)
+            if (level_of(pool, slab) != level)
                 continue;
             room -= slab->bytes - slab->live_bytes;
             moving += slab->live_bytes;

@@ -123,16 +123,23 @@ ferryi_memory_checker_is_attached(bool host_reaches)
 void
 ferryi_memory_checker_add_slab(const ferry_pool *pool, struct ferryi_slab *slab)
 {
-    if (pool->has_checker && pool->config.host_reaches)
+    if (pool->has_checker && pool->config.host_reaches && slab != pool->range)
         FORBID(slab->memory, slab->bytes);
     else if (pool->has_checker)
         begin_heap(slab);
 }
 
 void
-ferryi_memory_checker_remove_slab(const ferry_pool *pool, struct ferryi_slab *slab)
+ferryi_memory_checker_remove_handle(const ferry_pool *pool, void *memory, size_t bytes)
 {
     if (pool->has_checker && pool->config.host_reaches)
+        ALLOW(memory, bytes);
+}
+
+void
+ferryi_memory_checker_remove_slab(const ferry_pool *pool, struct ferryi_slab *slab)
+{
+    if (pool->has_checker && pool->config.host_reaches && slab != pool->range)
         ALLOW(slab->memory, slab->bytes);
     else if (pool->has_checker)
         end_heap(slab);
@@ -158,7 +165,7 @@ void
 ferryi_memory_checker_forbid(ferry_block *block, ferryi_sync_point point)
 {
     const ferry_pool *pool = block->pool;
-    if (!pool->has_checker || !block->pointer)
+    if (!pool->has_checker || !block->pointer || block->state == FERRYI_BLOCK_HOLE)
         return;
     bool done = ferryi_sync_point_is_done(pool->config.order, point) &&
                 ferryi_sync_point_is_done(pool->config.order, block->point);

@@ -17,8 +17,11 @@ largest_usable(const ferry_pool *pool, const struct ferryi_pool_request *request
     bool large = request->need > FERRYI_POOL_SLAB_BLOCK;
     FERRYI_EACH_SLAB (pool, slab) {
         size_t run = 0;
-        if (slab->large != large || atomic_load(&slab->draining) ||
-            (large && slab->bytes - slab->bytes / 8 > request->need))
+        bool serves = slab == pool->range
+                          ? large
+                          : slab->large == large &&
+                                (!large || slab->bytes - slab->bytes / 8 <= request->need);
+        if (!serves || atomic_load(&slab->draining))
             continue;
         for (const ferry_block *block = slab->first; block; block = block->after) {
             bool usable = block->state == FERRYI_BLOCK_IDLE &&

@@ -54,6 +54,14 @@ ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options)
     ferryi_mutex_unlock(&pool->mutex);
 }
 
+bool
+ferryi_pool_is_within_limit(const ferry_pool *pool, size_t bytes)
+{
+    size_t limit = pool->limit_bytes;
+    return limit == 0 ||
+           (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
+}
+
 size_t
 ferryi_pool_excess(const ferry_pool *pool)
 {

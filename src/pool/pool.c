@@ -16,6 +16,7 @@ lists_init(ferry_pool *pool)
 {
     ferryi_link_init(&pool->slabs);
     ferryi_link_init(&pool->empties);
+    ferryi_link_init(&pool->holes);
     ferryi_link_init(&pool->caches);
     for (size_t i = 0; i < FERRYI_POOL_BINS; i++)
         ferryi_link_init(&pool->bins[i]);
@@ -49,14 +50,14 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
     ferryi_mutex_init(&pool->mutex);
     ferryi_cond_init(&pool->settled);
     ferryi_pool_set_policy(pool, &config->options);
-    if (config->options.trim_period_ms > 0) {
-        ferry_status status = ferryi_housekeeper_serve(config->housekeeper, pool);
-        if (status != FERRY_OK) {
-            pool->config.allocation_log = NULL; /* the caller keeps it after a failure */
-            ferryi_pool_destroy(&pool);
-            return ferryi_fail_in(status, "create a pool of %s",
-                                  config->name ? config->name : "memory");
-        }
+    ferry_status status = ferryi_range_open(pool);
+    if (status == FERRY_OK && config->options.trim_period_ms > 0)
+        status = ferryi_housekeeper_serve(config->housekeeper, pool);
+    if (status != FERRY_OK) {
+        pool->config.allocation_log = NULL; /* the caller keeps it after a failure */
+        ferryi_pool_destroy(&pool);
+        return ferryi_fail_in(status, "create a pool of %s",
+                              config->name ? config->name : "memory");
     }
     *out = pool;
     return FERRY_OK;
@@ -65,7 +66,7 @@ ferryi_pool_create(const struct ferryi_pool_config *config, ferry_pool **out)
 static void
 free_slabs(ferry_pool *pool)
 {
-    size_t lost = 0;
+    size_t lost = ferryi_range_close(pool);
     ferryi_mutex_is_needless(&pool->mutex);
     while (!ferryi_link_is_alone(&pool->slabs)) {
         struct ferryi_slab *slab = FERRYI_SLAB_OF(pool->slabs.next, in_pool);

@@ -45,6 +45,14 @@ struct ferryi_pool_backend {
     /* Reports the free and the total bytes of the backend. The pointer is NULL if these numbers are
      * unknown. */
     ferry_status (*info)(void *user, size_t *out_free, size_t *out_total);
+    /* Functions of a backend that has ranges, from which the pool gets all its memory instead; or
+     * NULL. They do what the slots of a device do that have these names (device.h). */
+    ferry_status (*range_reserve)(void *user, size_t bytes, void **out);
+    ferry_status (*range_release)(void *user, void *range, size_t bytes);
+    ferry_status (*range_map)(void *user, void *memory, size_t bytes, void **out_handle);
+    ferry_status (*range_unmap)(void *user, void *memory, size_t bytes, void *handle);
+    size_t range_bytes, handle_bytes; /* of the range and of each handle; the first is a multiple of
+                                         the second */
     void *user;
     size_t align;    /* a power of two, at least FERRYI_POOL_ALIGN; 0 means FERRYI_POOL_ALIGN */
     bool free_waits; /* whether `free` waits until all work of the device is done */
@@ -147,6 +155,7 @@ struct ferry_block {
     const void *site;            /* the call that allocated the block; NULL: unknown, as it is in
                                     builds without FERRYI_DEBUG_CHECKS */
     uint64_t magic;              /* FERRYI_BLOCK_MAGIC */
+    uint64_t idle_since;         /* of an idle block: time of its release, from ferryi_now_ns() */
     bool has_region;             /* whether the block is registered as an NVTX memory region */
 };
 
@@ -178,6 +187,15 @@ void ferryi_pool_give(ferry_block *block, ferryi_sync_point point);
 /* Releases a block like ferryi_pool_give(), but first sets its memory to zero, or lets a device do
  * so after the last use. If that fails, logs the failure and does not release the block. */
 void ferryi_pool_give_zeroed(ferry_block *block, ferryi_sync_point point);
+
+/* Makes a live block have room for `bytes` bytes at its address, if the memory behind it is free.
+ * Does not touch the memory, and waits for no work that uses it. The result is the block's new
+ * descriptor, which takes the place of the old one; the caller calls ferryi_block_retire() for the
+ * old one when no thread reads it any more. Returns the block itself if it was allocated for as
+ * many bytes. Returns NULL, with no effect, if the block cannot become longer, as in every pool
+ * without a range. */
+ferry_block *ferryi_block_extend(ferry_block *block, size_t bytes);
+void ferryi_block_retire(ferry_block *block);
 
 ferry_context *ferryi_pool_context(const ferry_pool *pool);
 /* Returns the name of the pool's memory in messages. */

@@ -41,17 +41,15 @@ ferryi_pool_end_frees(const ferry_pool *pool)
         ferryi_captures_release();
 }
 
-/* If the backend fails to free a slab, the slab stays in the pool as idle memory, and no more slabs
- * are freed. The failure is logged, unless the previous one was: each allocation that finds no
- * memory tries again. */
-size_t
-ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
-                      uint64_t *out_slabs)
+/* Does what ferryi_pool_give_back() does to slabs. Sets `*out_status` to the
+ * status of the last call of `free`. */
+static size_t
+give_slabs_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
+                uint64_t *out_slabs, ferry_status *out_status)
 {
     struct ferryi_slab *slab;
     ferry_status status = FERRY_OK;
     size_t given = 0;
-    bool first = false; /* whether this is the first call of `free` that fails */
     ferryi_mutex_lock(&pool->mutex);
     while (status == FERRY_OK && given < want_bytes && pool->cached_bytes > keep_bytes &&
            (slab = find_slab(pool, until_ns))) {
@@ -61,8 +59,6 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
         ferryi_mutex_unlock(&pool->mutex);
         status = ferryi_slab_free_memory(pool, slab);
         ferryi_mutex_lock(&pool->mutex);
-        first = status != FERRY_OK && !pool->free_fails;
-        pool->free_fails = status != FERRY_OK;
         if (status == FERRY_OK) {
             pool->reserved_bytes -= bytes;
             pool->counters.device_frees++;
@@ -76,6 +72,27 @@ ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, ui
         pool->backend_calls--;
         ferryi_cond_broadcast(&pool->settled);
     }
+    ferryi_mutex_unlock(&pool->mutex);
+    *out_status = status;
+    return given;
+}
+
+/* If the backend fails to free memory, that memory stays in the pool as idle memory, and no more is
+ * freed. The failure is logged, unless the previous one was: each allocation that finds no memory
+ * tries again. */
+size_t
+ferryi_pool_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes, uint64_t until_ns,
+                      uint64_t *out_slabs)
+{
+    ferry_status status;
+    size_t given = give_slabs_back(pool, keep_bytes, want_bytes, until_ns, out_slabs, &status);
+    if (pool->range && status == FERRY_OK && given < want_bytes)
+        given += ferryi_range_give_back(pool, keep_bytes, want_bytes - given, until_ns, out_slabs,
+                                        &status);
+    ferryi_mutex_lock(&pool->mutex);
+    bool first = status != FERRY_OK && !pool->free_fails;
+    if (status != FERRY_OK || given > 0)
+        pool->free_fails = status != FERRY_OK;
     pool->counters.trims += given > 0;
     ferryi_mutex_unlock(&pool->mutex);
     if (first)

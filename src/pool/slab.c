@@ -5,6 +5,7 @@
 #include "src/pool/magazine.h"
 
 #define ARENA_BLOCKS 62 /* together they occupy 8 KiB */
+#define STOCK        4  /* maximum number of descriptors that one allocation needs */
 /* Maximum number of unusable blocks that a search of a list examines before it gives up. */
 #define LOOK 8
 /* The list of empty slabs is ordered by the time at which a block of the slab was last released. An
@@ -42,11 +43,20 @@ arena_add(ferry_pool *pool, struct ferryi_arena *arena)
     }
 }
 
+FERRYI_POOL_LOCKED static bool
+has_stock(const ferry_pool *pool)
+{
+    const ferry_block *spare = pool->spares;
+    for (unsigned i = 0; spare && i < STOCK - 1; i++)
+        spare = spare->after;
+    return spare;
+}
+
 bool
 ferryi_pool_lock_stocked(ferry_pool *pool)
 {
     ferryi_mutex_lock(&pool->mutex);
-    while (!pool->spares || !pool->spares->after) { /* one allocation may need two */
+    while (!has_stock(pool)) {
         ferryi_mutex_unlock(&pool->mutex);
         struct ferryi_arena *arena = aligned_alloc(_Alignof(struct ferryi_arena), sizeof(*arena));
         if (!arena)
@@ -103,7 +113,11 @@ ferryi_block_bin(const ferry_block *block)
     uint32_t above = (uint32_t)ferryi_pool_class_of(block->bytes);
     if (block->slab->large)
         return ferryi_pool_bin_of_class(above);
-    return ferryi_pool_bytes_of_class(above) == block->bytes ? above : above - 1;
+    uint32_t fits = ferryi_pool_bytes_of_class(above) == block->bytes ? above : above - 1;
+    if (block->slab != block->pool->range)
+        return fits;
+    return fits < FERRYI_POOL_SMALL_CLASSES ? FERRYI_POOL_FRAGMENT_BIN
+                                            : ferryi_pool_bin_of_class(fits);
 }
 
 /* Updates the bitmap after a change of a bin. */
@@ -112,17 +126,14 @@ note_filled(ferry_pool *pool, size_t bin)
 {
     const struct ferryi_link *last = pool->bins[bin].prev;
     uint64_t bit = UINT64_C(1) << bin % 64;
-    if (bin >= FERRYI_POOL_SMALL_BINS)
-        return;
     if (last != &pool->bins[bin] && FERRYI_BLOCK_OF(last)->point == 0)
         pool->filled[bin / 64] |= bit;
     else
         pool->filled[bin / 64] &= ~bit;
 }
 
-/* Makes a block idle and adds it to its bin. The block must not be in a bin. */
-FERRYI_POOL_LOCKED static void
-bin_add(ferry_pool *pool, ferry_block *block)
+void
+ferryi_bin_add(ferry_pool *pool, ferry_block *block)
 {
     size_t bin = ferryi_block_bin(block);
     struct ferryi_link *head = &pool->bins[bin];
@@ -131,9 +142,8 @@ bin_add(ferry_pool *pool, ferry_block *block)
     note_filled(pool, bin);
 }
 
-/* Removes an idle block from its bin. Its state does not change. */
-FERRYI_POOL_LOCKED static void
-bin_remove(ferry_pool *pool, ferry_block *block)
+void
+ferryi_bin_remove(ferry_pool *pool, ferry_block *block)
 {
     assert(block->state == FERRYI_BLOCK_IDLE);
     ferryi_link_remove(&block->in_bin);
@@ -142,12 +152,8 @@ bin_remove(ferry_pool *pool, ferry_block *block)
 
 /* -- neighbours -------------------------------------------------------------------------------- */
 
-/*
- * Splits a block that is not in a bin. The block keeps its first `bytes` bytes.
- * @return a new block with the remaining bytes, which is not in a bin either
- */
-FERRYI_POOL_LOCKED static ferry_block *
-cut(ferry_pool *pool, ferry_block *block, size_t bytes)
+ferry_block *
+ferryi_block_cut(ferry_pool *pool, ferry_block *block, size_t bytes)
 {
     ferry_block *rest = block_new(pool);
     ferryi_memory_checker_forbid(block, 0);
@@ -156,6 +162,7 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     rest->pointer = block->pointer ? (char *)block->pointer + bytes : NULL;
     rest->bytes = block->bytes - bytes;
     rest->point = block->point;
+    rest->idle_since = block->idle_since;
     rest->slab = block->slab;
     rest->before = block;
     rest->after = block->after;
@@ -166,44 +173,42 @@ cut(ferry_pool *pool, ferry_block *block, size_t bytes)
     return rest;
 }
 
-/* Merges `block` with `after`, the next block of its slab. Neither may be in a bin. */
-FERRYI_POOL_LOCKED static void
-join(ferry_pool *pool, ferry_block *block, ferry_block *after)
+void
+ferryi_block_join(ferry_pool *pool, ferry_block *block, ferry_block *after)
 {
     ferryi_memory_checker_forbid(block, 0);
     ferryi_memory_checker_forbid(after, 0);
     block->bytes += after->bytes;
+    block->idle_since =
+        block->idle_since > after->idle_since ? block->idle_since : after->idle_since;
     block->after = after->after;
     if (block->after)
         block->after->before = block;
     block_retire(pool, after);
 }
 
-/* Returns whether the block, which may be NULL, is idle and no queued work uses it. */
-static bool
-is_unused(const ferry_pool *pool, const ferry_block *block)
+bool
+ferryi_block_is_unused(const ferry_pool *pool, const ferry_block *block)
 {
     return block && block->state == FERRYI_BLOCK_IDLE &&
            ferryi_sync_point_is_done(pool->config.order, block->point);
 }
 
-/* Merges a block that no queued work uses with its unused neighbours, and adds the result to its
- * bin. The block must not be in a bin. */
-FERRYI_POOL_LOCKED static ferry_block *
-merge_and_add(ferry_pool *pool, ferry_block *block)
+ferry_block *
+ferryi_block_merge(ferry_pool *pool, ferry_block *block)
 {
     ferry_block *before = block->before, *after = block->after;
-    if (is_unused(pool, after)) {
-        bin_remove(pool, after);
-        join(pool, block, after);
+    if (ferryi_block_is_unused(pool, after)) {
+        ferryi_bin_remove(pool, after);
+        ferryi_block_join(pool, block, after);
     }
-    if (is_unused(pool, before)) {
-        bin_remove(pool, before);
-        join(pool, before, block);
+    if (ferryi_block_is_unused(pool, before)) {
+        ferryi_bin_remove(pool, before);
+        ferryi_block_join(pool, before, block);
         block = before;
     }
     block->point = 0;
-    bin_add(pool, block);
+    ferryi_bin_add(pool, block);
     return block;
 }
 
@@ -212,9 +217,9 @@ ferryi_pool_merge(ferry_pool *pool)
 {
     FERRYI_EACH_SLAB (pool, slab)
         for (ferry_block *block = slab->first; block; block = block->after)
-            if (is_unused(pool, block)) {
-                bin_remove(pool, block);
-                block = merge_and_add(pool, block);
+            if (ferryi_block_is_unused(pool, block)) {
+                ferryi_bin_remove(pool, block);
+                block = ferryi_block_merge(pool, block);
             }
 }
 
@@ -228,7 +233,7 @@ static bool
 fits(const ferry_block *block, const struct ferryi_pool_request *request)
 {
     size_t small = request->least_fits ? request->least : request->need;
-    if (request->list < FERRYI_POOL_SMALL_CLASSES)
+    if (ferryi_request_splits(block->pool, request))
         return block->bytes >= small + ferryi_block_gap(block, request->block_align);
     return block->bytes == request->need || (request->any_fit && block->bytes >= request->least &&
                                              block->bytes - request->least <= request->least / 8);
@@ -259,18 +264,23 @@ search(const ferry_pool *pool, size_t bin, bool from_end, bool waits,
     return best;
 }
 
-/* Returns a small block without a pending use that is larger than the blocks of the request's bin.
+/* Returns a block without a pending use that is larger than the blocks of the request's bin.
  * It has room for any gap that the alignment can cause. Returns NULL if there is none. */
 FERRYI_POOL_LOCKED static ferry_block *
 find_larger(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
-    static_assert(sizeof(pool->filled) == 2 * sizeof(uint64_t), "two words");
-    size_t bin = ferryi_pool_class_of(request->need + request->block_align - FERRYI_POOL_ALIGN);
-    uint64_t low = bin < 64 ? pool->filled[0] & UINT64_MAX << bin : 0,
-             high = pool->filled[1] & (bin < 64 ? UINT64_MAX : UINT64_MAX << bin % 64);
-    if (low | high)
-        bin = low ? (size_t)__builtin_ctzll(low) : 64 + (size_t)__builtin_ctzll(high);
-    return low | high ? FERRYI_BLOCK_OF(pool->bins[bin].prev) : NULL;
+    size_t room = request->need + request->block_align - FERRYI_POOL_ALIGN;
+    if (room > FERRYI_POOL_LARGEST) /* the search has examined the bin of larger blocks */
+        return NULL;
+    bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
+    uint32_t list = (uint32_t)ferryi_pool_class_of(room);
+    size_t bin = small ? list : ferryi_pool_bin_of_class(list), word = bin / 64,
+           end = small ? FERRYI_POOL_SMALL_BINS : FERRYI_POOL_DRAINING_BIN;
+    uint64_t bits = pool->filled[word] & UINT64_MAX << bin % 64;
+    while (bits == 0 && ++word < sizeof(pool->filled) / sizeof(pool->filled[0]))
+        bits = pool->filled[word];
+    bin = bits ? 64 * word + (size_t)__builtin_ctzll(bits) : end;
+    return bin < end ? FERRYI_BLOCK_OF(pool->bins[bin].prev) : NULL;
 }
 
 /* Returns an idle block for the request. Blocks of the request's bin without pending work are tried
@@ -281,7 +291,7 @@ FERRYI_POOL_LOCKED static ferry_block *
 find(const ferry_pool *pool, const struct ferryi_pool_request *request)
 {
     size_t bin = ferryi_pool_bin_of_class(request->list);
-    bool small = request->list < FERRYI_POOL_SMALL_CLASSES;
+    bool small = ferryi_request_splits(pool, request);
     ferry_block *block = search(pool, bin, true, false, request);
     if (!block)
         block = search(pool, bin, false, false, request);
@@ -291,7 +301,8 @@ find(const ferry_pool *pool, const struct ferryi_pool_request *request)
         block = find_larger(pool, request);
     /* A block that was cut may have room for the requested bytes, but not for a whole block of
      * their size class. */
-    if (!block && small && request->least_fits && request->list > 0)
+    if (!block && small && request->least_fits && request->list > 0 &&
+        request->list != FERRYI_POOL_SMALL_CLASSES)
         block = search(pool, bin - 1, true, false, request);
     if (!block && request->timeline && !request->waits_last)
         block = search(pool, bin, true, true, request);
@@ -311,10 +322,8 @@ ferryi_pool_count_busy(const ferry_pool *pool, const struct ferryi_pool_request 
     return busy;
 }
 
-/* Changes the state of a block that is in no bin to MOVING, and counts the block as live in its
- * slab. */
-FERRYI_POOL_LOCKED static void
-block_begin_use(ferry_pool *pool, ferry_block *block)
+void
+ferryi_block_begin_use(ferry_pool *pool, ferry_block *block)
 {
     struct ferryi_slab *slab = block->slab;
     block->state = FERRYI_BLOCK_MOVING;
@@ -332,16 +341,16 @@ ferryi_pool_find(ferry_pool *pool, const struct ferryi_pool_request *request)
     ferry_block *block = find(pool, request);
     if (!block)
         return NULL;
-    bin_remove(pool, block);
+    ferryi_bin_remove(pool, block);
     size_t gap = ferryi_block_gap(block, request->block_align);
     if (gap > 0) {
         ferry_block *before = block;
-        block = cut(pool, before, gap);
-        bin_add(pool, before);
+        block = ferryi_block_cut(pool, before, gap);
+        ferryi_bin_add(pool, before);
     }
     if (block->bytes > request->need && !block->slab->large)
-        bin_add(pool, cut(pool, block, request->need));
-    block_begin_use(pool, block);
+        ferryi_bin_add(pool, ferryi_block_cut(pool, block, request->need));
+    ferryi_block_begin_use(pool, block);
     return block;
 }
 
@@ -408,6 +417,52 @@ ferryi_block_uncommit(ferry_pool *pool, ferry_block *block)
     block->align_log2 = 0;
 }
 
+ferry_block *
+ferryi_block_replace(ferry_pool *pool, ferry_block *block, ferry_block *extra, size_t requested)
+{
+    ferry_pool_class_stats *old = counts_of(pool, block->requested),
+                           *new = counts_of(pool, requested);
+    ferry_block *longer = block_new(pool);
+    size_t added = extra ? extra->bytes : 0;
+    longer->pointer = block->pointer;
+    longer->bytes = block->bytes + added;
+    longer->requested = requested;
+    longer->point = block->point;
+    longer->timeline_number = block->timeline_number;
+    longer->align_log2 = block->align_log2;
+    longer->state = FERRYI_BLOCK_LIVE;
+    longer->site = block->site;
+    atomic_store_explicit(&longer->label, atomic_load_explicit(&block->label, memory_order_relaxed),
+                          memory_order_relaxed);
+    longer->slab = block->slab;
+    longer->before = block->before;
+    longer->after = extra ? extra->after : block->after;
+    *(longer->before ? &longer->before->after : &longer->slab->first) = longer;
+    if (longer->after)
+        longer->after->before = longer;
+    if (extra)
+        block_retire(pool, extra);
+    longer->slab->live_bytes += added;
+    pool->cached_bytes -= added;
+    old->live_blocks--;
+    old->live_bytes -= block->bytes;
+    old->requested_bytes -= block->requested;
+    new->live_blocks++;
+    new->live_bytes += longer->bytes;
+    new->requested_bytes += requested;
+    note_peak(pool, added);
+    return longer;
+}
+
+void
+ferryi_block_retire(ferry_block *block)
+{
+    ferry_pool *pool = block->pool;
+    ferryi_mutex_lock(&pool->mutex);
+    block_retire(pool, block);
+    ferryi_mutex_unlock(&pool->mutex);
+}
+
 /* Inserts a slab into the list of empty slabs, which is ordered by the time at which a block of the
  * slab was last released. Searches for the position from the end of the list. Gives up after
  * LOOK_BACK slabs, so the order is not always exact. */
@@ -430,15 +485,16 @@ ferryi_block_put(ferry_pool *pool, ferry_block *block, ferryi_sync_point point, 
     assert(block->state == FERRYI_BLOCK_MOVING);
     block->point = ferryi_sync_point_is_done(pool->config.order, point) ? 0 : point;
     block->list = FERRYI_POOL_NO_LIST;
+    block->idle_since = since;
     slab->idle_since = since > slab->idle_since ? since : slab->idle_since;
     slab->live_bytes -= block->bytes;
-    if (--slab->live == 0)
+    if (--slab->live == 0 && slab != pool->range)
         append_empty(pool, slab);
     pool->cached_bytes += block->bytes;
     if (block->point == 0)
-        merge_and_add(pool, block);
+        ferryi_block_merge(pool, block);
     else
-        bin_add(pool, block);
+        ferryi_bin_add(pool, block);
 }
 
 /* -- slabs ------------------------------------------------------------------------------------- */
@@ -459,7 +515,7 @@ ferryi_slab_new(ferry_pool *pool, size_t bytes, size_t block_bytes)
     slab->first->bytes = bytes;
     slab->first->slab = slab;
     if (block_bytes < bytes)
-        cut(pool, slab->first, block_bytes);
+        ferryi_block_cut(pool, slab->first, block_bytes);
     ferryi_mutex_unlock(&pool->mutex);
     return slab;
 }
@@ -485,6 +541,15 @@ ferryi_slab_free_memory(const ferry_pool *pool, struct ferryi_slab *slab)
     return status;
 }
 
+void
+ferryi_pool_count_growth(ferry_pool *pool, size_t bytes, uint64_t allocations)
+{
+    pool->reserved_bytes += bytes;
+    pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
+    pool->grown_bytes += bytes;
+    pool->counters.device_allocations += allocations;
+}
+
 ferry_block *
 ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
 {
@@ -493,16 +558,13 @@ ferryi_slab_adopt(ferry_pool *pool, struct ferryi_slab *slab, void *memory)
     slab->memory = block->pointer = memory;
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     pool->cached_bytes += slab->bytes;
-    block_begin_use(pool, block);
+    ferryi_block_begin_use(pool, block);
     if (rest) {
         rest->pointer = (char *)memory + block->bytes;
-        bin_add(pool, rest);
+        ferryi_bin_add(pool, rest);
     }
     ferryi_memory_checker_add_slab(pool, slab);
-    pool->reserved_bytes += slab->bytes;
-    pool->peak_reserved_bytes = ferryi_max_size(pool->peak_reserved_bytes, pool->reserved_bytes);
-    pool->grown_bytes += slab->bytes;
-    pool->counters.device_allocations++;
+    ferryi_pool_count_growth(pool, slab->bytes, 1);
     return block;
 }
 
@@ -516,7 +578,7 @@ ferryi_slab_attach(ferry_pool *pool, struct ferryi_slab *slab)
     ferryi_link_append(&pool->slabs, &slab->in_pool);
     ferryi_link_append(&pool->empties, &slab->in_empty);
     pool->cached_bytes += slab->bytes;
-    bin_add(pool, slab->first);
+    ferryi_bin_add(pool, slab->first);
 }
 
 void
@@ -525,7 +587,7 @@ ferryi_slab_detach(ferry_pool *pool, struct ferryi_slab *slab)
     assert(slab->live == 0 && slab->first);
     for (ferry_block *next, *block = slab->first; block; block = next) {
         next = block->after;
-        bin_remove(pool, block);
+        ferryi_bin_remove(pool, block);
         ferryi_memory_checker_forbid(block, 0);
         if (block != slab->first)
             block_retire(pool, block);
@@ -544,11 +606,11 @@ ferryi_slab_set_draining(ferry_pool *pool, struct ferryi_slab *slab, bool draini
 {
     for (ferry_block *block = slab->first; block; block = block->after)
         if (block->state == FERRYI_BLOCK_IDLE)
-            bin_remove(pool, block);
+            ferryi_bin_remove(pool, block);
     atomic_store(&slab->draining, draining);
     for (ferry_block *block = slab->first; block; block = block->after)
         if (block->state == FERRYI_BLOCK_IDLE)
-            bin_add(pool, block);
+            ferryi_bin_add(pool, block);
 }
 
 bool

@@ -7,7 +7,8 @@
  *
  * A slab is one allocation of the backend. Its blocks form a chain in order of address that covers
  * the whole slab. A small slab is split into blocks of any size class. A large block has a slab to
- * itself, which is never split.
+ * itself, which is never split. A pool whose backend has ranges has one slab for all large
+ * blocks, the range (range.c), whose blocks are split.
  *
  * An idle block is in a bin, which is a list of idle blocks of similar size. A small block is in
  * the bin of the largest class that fits into it. So every block in the bin of a class, or in a
@@ -41,17 +42,20 @@
 #define FERRYI_POOL_SMALL_CLASSES 80
 /* Number of bins for small blocks: one for each size class up to the size of the largest slab. The
  * bins of large blocks follow, one for each class that is not small, and one for all larger sizes.
- * The last bin has the blocks of slabs that a compaction is emptying. */
+ * The next bin has the blocks of slabs that a compaction is emptying, and the last one those of the
+ * range that are too small for a large block. */
 #define FERRYI_POOL_SMALL_BINS 112
 #define FERRYI_POOL_DRAINING_BIN                                                                   \
     (FERRYI_POOL_SMALL_BINS + 1 + FERRYI_POOL_CLASSES - FERRYI_POOL_SMALL_CLASSES)
-#define FERRYI_POOL_BINS (FERRYI_POOL_DRAINING_BIN + 1)
+#define FERRYI_POOL_FRAGMENT_BIN (FERRYI_POOL_DRAINING_BIN + 1)
+#define FERRYI_POOL_BINS         (FERRYI_POOL_FRAGMENT_BIN + 1)
 
 enum ferryi_block_state {
     FERRYI_BLOCK_VOID = 0, /* describes no memory */
     FERRYI_BLOCK_IDLE = 1, /* in a bin */
     FERRYI_BLOCK_LIVE = 2,
     FERRYI_BLOCK_MOVING = 3,
+    FERRYI_BLOCK_HOLE = 5,  /* addresses of a range without memory, in the list `holes` */
     FERRYI_BLOCK_CACHED = 4 /* in a magazine; used only with FERRYI_DEBUG_CHECKS; in other builds, a
                                block in a magazine is LIVE */
 };
@@ -85,6 +89,10 @@ struct ferry_pool {
     char *name;
     unsigned forks;   /* value of ferryi_fork_count() in the process that created the pool */
     bool has_checker; /* whether a memory checker watches the pool; constant */
+    /* The slab of large blocks of a backend with ranges, and the handles of its parts that have
+     * memory. NULL for other backends. The pointers are constant. */
+    struct ferryi_slab *range;
+    void **handles;
     _Alignas(64) struct ferryi_pool_mutex mutex;
     _Atomic uint64_t wait_ns; /* maximum total time that one allocation may wait */
     /* Id of the thread that is compacting the pool, or 0. The allocations of this thread use only
@@ -111,9 +119,11 @@ struct ferry_pool {
          * newest to oldest. The blocks without pending uses follow, in order from oldest to
          * newest. */
         struct ferryi_link bins[FERRYI_POOL_BINS];
-        /* Bit b is set if bin b, a bin for small blocks, has a block without a pending use. */
-        uint64_t filled[(FERRYI_POOL_SMALL_BINS + 63) / 64];
+        /* Bit b is set if bin b has a block without a pending
+         * use. */
+        uint64_t filled[(FERRYI_POOL_BINS + 63) / 64];
         struct ferryi_link slabs, empties;
+        struct ferryi_link holes;    /* of the range, in order of address */
         ferry_block *spares;         /* unused block descriptors, linked by `after` */
         struct ferryi_arena *arenas; /* memory of the descriptors */
         struct ferryi_link caches;   /* caches of all threads */
@@ -255,6 +265,12 @@ ferryi_pool_new_slab_bytes(const ferry_pool *pool, size_t block_bytes)
     return ferryi_pool_slab_bytes(block_bytes,
                                   atomic_load_explicit(&pool->slab_limit, memory_order_relaxed));
 }
+/* Returns whether a block that is too large for the request is split. */
+static inline bool
+ferryi_request_splits(const ferry_pool *pool, const struct ferryi_pool_request *request)
+{
+    return pool->range || request->list < FERRYI_POOL_SMALL_CLASSES;
+}
 /* Computes the block size for the members `bytes` and `align` of the request. `unused` is the
  * minimum number of unused bytes behind the requested ones. Returns false if the block size would
  * not fit size_t. */
@@ -264,13 +280,37 @@ bool ferryi_pool_request_plan(struct ferryi_pool_request *request, size_t unused
 /* -- descriptors, bins and slabs (slab.c) -- */
 
 /* Locks the pool's mutex and guarantees that there are enough unused block descriptors for one
- * allocation. If there is no host memory for them, returns false and leaves the mutex unlocked. */
+ * allocation, which may need four. If there is no host memory for them, returns false and leaves
+ * the mutex unlocked. */
 FERRYI_TRY_ACQUIRES(true, ferryi_pool_mutex) bool ferryi_pool_lock_stocked(ferry_pool *pool);
 void ferryi_arenas_free(ferry_pool *pool);
 /* Returns the bin for blocks of a size class. */
 size_t ferryi_pool_bin_of_class(uint32_t size_class);
 /* Returns the bin to which the block belongs while it is idle. */
 size_t ferryi_block_bin(const ferry_block *block);
+/* Makes a block idle and adds it to its bin. The block must not be in a bin. */
+FERRYI_POOL_LOCKED void ferryi_bin_add(ferry_pool *pool, ferry_block *block);
+/* Removes an idle block from its bin. Its state does not change. */
+FERRYI_POOL_LOCKED void ferryi_bin_remove(ferry_pool *pool, ferry_block *block);
+/*
+ * Splits a block that is not in a bin. The block keeps its first `bytes` bytes.
+ * @return a new block with the remaining bytes, which is not in a bin either
+ */
+FERRYI_POOL_LOCKED ferry_block *ferryi_block_cut(ferry_pool *pool, ferry_block *block,
+                                                 size_t bytes);
+/* Merges `block` with `after`, the next block of its slab. Neither may be in a bin. */
+FERRYI_POOL_LOCKED void ferryi_block_join(ferry_pool *pool, ferry_block *block, ferry_block *after);
+/* Returns whether the block, which may be NULL, is idle and no queued work uses it. */
+bool ferryi_block_is_unused(const ferry_pool *pool, const ferry_block *block);
+/* Merges a block that no queued work uses with its unused neighbours, and adds the result to its
+ * bin. The block must not be in a bin. */
+FERRYI_POOL_LOCKED ferry_block *ferryi_block_merge(ferry_pool *pool, ferry_block *block);
+/* Changes the state of a block that is in no bin to MOVING, and counts the block as live in its
+ * slab. */
+FERRYI_POOL_LOCKED void ferryi_block_begin_use(ferry_pool *pool, ferry_block *block);
+/* Counts memory that calls of the backend have added to the pool. */
+FERRYI_POOL_LOCKED void ferryi_pool_count_growth(ferry_pool *pool, size_t bytes,
+                                                 uint64_t allocations);
 /* Merges adjacent blocks that are idle and that no queued work uses. */
 FERRYI_POOL_LOCKED void ferryi_pool_merge(ferry_pool *pool);
 
@@ -326,6 +366,29 @@ FERRYI_POOL_LOCKED void ferryi_block_put(ferry_pool *pool, ferry_block *block,
                                          ferryi_sync_point point, uint64_t since);
 /* Changes a block's state from LIVE to MOVING, and counts its release. */
 FERRYI_POOL_LOCKED void ferryi_block_uncommit(ferry_pool *pool, ferry_block *block);
+
+/* Replaces a live block in its slab by one with another descriptor, that has the memory of the
+ * block and that of `extra`, the MOVING block behind it, which may be NULL. Uses a spare
+ * descriptor. The old one is in no slab then, but can be read until ferryi_block_retire(). */
+FERRYI_POOL_LOCKED ferry_block *ferryi_block_replace(ferry_pool *pool, ferry_block *block,
+                                                     ferry_block *extra, size_t requested);
+
+/* -- the range (range.c) -- */
+
+/* Reserves the addresses of the range. Does nothing if the backend has no ranges. Fails with the
+ * backend's status, or with OUT_OF_MEMORY if there is no host memory. */
+ferry_status ferryi_range_open(ferry_pool *pool);
+/* Frees the range with its memory. Returns the number of bytes that the backend failed to free. */
+size_t ferryi_range_close(ferry_pool *pool);
+/* Does what ferryi_pool_grow() does for a large block, by mapping handles at the lowest addresses
+ * where the fewest are needed. Idle memory before them becomes a part of the block. */
+ferry_status ferryi_range_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t bytes,
+                               ferry_block **out);
+/* Does what ferryi_pool_give_back() does to the range, by unmapping handles that are wholly idle,
+ * from the range's end. Counts each as a slab. Sets `*out_status` to the backend's failure, or to
+ * OK. */
+size_t ferryi_range_give_back(ferry_pool *pool, size_t keep_bytes, size_t want_bytes,
+                              uint64_t until_ns, uint64_t *out_slabs, ferry_status *out_status);
 
 /* -- reclaiming (reclaim.c): without the mutex -- */
 
@@ -387,6 +450,9 @@ ferry_status ferryi_pool_compact(ferry_pool *pool, uint64_t *wait_ns, ferry_pool
 /* Sets the pool's limits to those of the options. The limits take effect at the next call on the
  * pool. */
 void ferryi_pool_set_policy(ferry_pool *pool, const ferry_pool_options *options);
+/* Returns whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend.
+ */
+FERRYI_POOL_LOCKED bool ferryi_pool_is_within_limit(const ferry_pool *pool, size_t bytes);
 /* A device counts as short of memory if less than this part of its memory is free. */
 #define FERRYI_POOL_RESERVE_PART 8
 /* Returns whether the backend says that its memory is still plentiful after the pool has grown by a
@@ -449,6 +515,8 @@ void ferryi_zero_rest(ferry_pool *pool);
 bool ferryi_memory_checker_is_attached(bool host_reaches);
 /* Forbids the use of a new slab until its blocks are handed out. */
 void ferryi_memory_checker_add_slab(const ferry_pool *pool, struct ferryi_slab *slab);
+/* Allows the use of a handle's memory, which is about to be unmapped. */
+void ferryi_memory_checker_remove_handle(const ferry_pool *pool, void *memory, size_t bytes);
 /* Allows the use of a slab's memory, which is about to be freed. */
 void ferryi_memory_checker_remove_slab(const ferry_pool *pool, struct ferryi_slab *slab);
 /* Allows the use of the requested bytes of a live block, and forbids that of its other bytes. While

@@ -56,16 +56,6 @@ ferryi_pool_reuse(ferry_pool *pool, const struct ferryi_pool_request *request, f
     return FERRY_OK;
 }
 
-/* Returns whether the pool's limit allows the pool to allocate `bytes` more bytes from the backend.
- */
-FERRYI_POOL_LOCKED static bool
-is_within_limit(const ferry_pool *pool, size_t bytes)
-{
-    size_t limit = pool->limit_bytes;
-    return limit == 0 ||
-           (bytes <= limit && pool->reserved_bytes + pool->requesting_bytes <= limit - bytes);
-}
-
 /* Returns whether this thread is compacting the pool. */
 static bool
 is_compacting(const ferry_pool *pool)
@@ -88,7 +78,8 @@ rather_grows(ferry_pool *pool, const struct ferryi_pool_request *request)
     ferryi_mutex_lock(&pool->mutex);
     unsigned busy = ferryi_pool_count_busy(pool, request);
     size_t left = request->spare ? pool->limit_bytes / FERRYI_POOL_RESERVE_PART : 0;
-    bool within = is_within_limit(pool, ferryi_pool_new_slab_bytes(pool, request->need) + left);
+    bool within =
+        ferryi_pool_is_within_limit(pool, ferryi_pool_new_slab_bytes(pool, request->need) + left);
     ferryi_mutex_unlock(&pool->mutex);
     return (busy > 0 || request->spare) && busy < SPARES && within && !is_compacting(pool) &&
            ferryi_pool_has_plenty(pool, request->need);
@@ -141,12 +132,14 @@ ferryi_pool_grow(ferry_pool *pool, struct ferryi_pool_request *request, size_t b
                  ferry_block **out)
 {
     void *memory = NULL;
+    if (pool->range && request->need > FERRYI_POOL_SLAB_BLOCK)
+        return ferryi_range_grow(pool, request, bytes, out);
     struct ferryi_slab *slab = ferryi_slab_new(pool, bytes, ferryi_min_size(request->need, bytes));
     if (!slab)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no host memory to describe it");
     ferry_status status = FERRY_ERROR_OUT_OF_MEMORY;
     ferryi_mutex_lock(&pool->mutex);
-    bool within = is_within_limit(pool, bytes);
+    bool within = ferryi_pool_is_within_limit(pool, bytes);
     const char *limit_name = pool->limit_name;
     if (within) {
         pool->requesting_bytes += bytes;

@@ -27,6 +27,34 @@ device_memory_free(void *user, void *memory, size_t bytes)
     return FERRYI_CALL(from->device, memory_free, from->kind, memory);
 }
 
+static ferry_status
+device_range_reserve(void *user, size_t bytes, void **out)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, range_reserve, bytes, out);
+}
+
+static ferry_status
+device_range_release(void *user, void *range, size_t bytes)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, range_release, range, bytes);
+}
+
+static ferry_status
+device_range_map(void *user, void *memory, size_t bytes, void **out_handle)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, range_map, memory, bytes, out_handle);
+}
+
+static ferry_status
+device_range_unmap(void *user, void *memory, size_t bytes, void *handle)
+{
+    const struct ferryi_place_backend *from = user;
+    return FERRYI_CALL(from->device, range_unmap, memory, bytes, handle);
+}
+
 /* Allocates page-locked memory for a pool. One limit applies to the sum of this memory and the
  * replicas that Ferry has page-locked itself. If the sum would exceed the limit, some of these
  * replicas are unlocked first. */
@@ -111,17 +139,36 @@ trace_memory(struct ferryi_place_backend *from, const char *name, uint64_t begun
                                                          .argument_count = 1});
 }
 
+/* Traces a call that has allocated memory, or has failed to. */
+static void
+trace_growth(struct ferryi_place_backend *from, ferry_status status, uint64_t begun, size_t bytes)
+{
+    if (status == FERRY_OK)
+        trace_memory(from, "grow", begun, bytes,
+                     atomic_fetch_add(&from->traced_bytes, bytes) + bytes);
+    else
+        trace_memory(from, "grow refused", begun, bytes, atomic_load(&from->traced_bytes));
+}
+
+/* Traces a call that has freed memory, or has failed to. */
+static void
+trace_shrinking(struct ferryi_place_backend *from, ferry_status status, uint64_t begun,
+                size_t bytes)
+{
+    if (status == FERRY_OK)
+        trace_memory(from, "shrink", begun, bytes,
+                     atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
+    else
+        trace_memory(from, "shrink refused", begun, bytes, atomic_load(&from->traced_bytes));
+}
+
 static ferry_status
 traced_alloc(void *user, size_t bytes, void **out)
 {
     struct ferryi_place_backend *from = user;
     uint64_t begun = ferryi_now_ns();
     ferry_status status = from->untraced.alloc(user, bytes, out);
-    if (status == FERRY_OK)
-        trace_memory(from, "grow", begun, bytes,
-                     atomic_fetch_add(&from->traced_bytes, bytes) + bytes);
-    else
-        trace_memory(from, "grow refused", begun, bytes, atomic_load(&from->traced_bytes));
+    trace_growth(from, status, begun, bytes);
     return status;
 }
 
@@ -131,11 +178,27 @@ traced_free(void *user, void *memory, size_t bytes)
     struct ferryi_place_backend *from = user;
     uint64_t begun = ferryi_now_ns();
     ferry_status status = from->untraced.free(user, memory, bytes);
-    if (status == FERRY_OK)
-        trace_memory(from, "shrink", begun, bytes,
-                     atomic_fetch_sub(&from->traced_bytes, bytes) - bytes);
-    else
-        trace_memory(from, "shrink refused", begun, bytes, atomic_load(&from->traced_bytes));
+    trace_shrinking(from, status, begun, bytes);
+    return status;
+}
+
+static ferry_status
+traced_range_map(void *user, void *memory, size_t bytes, void **out_handle)
+{
+    struct ferryi_place_backend *from = user;
+    uint64_t begun = ferryi_now_ns();
+    ferry_status status = from->untraced.range_map(user, memory, bytes, out_handle);
+    trace_growth(from, status, begun, bytes);
+    return status;
+}
+
+static ferry_status
+traced_range_unmap(void *user, void *memory, size_t bytes, void *handle)
+{
+    struct ferryi_place_backend *from = user;
+    uint64_t begun = ferryi_now_ns();
+    ferry_status status = from->untraced.range_unmap(user, memory, bytes, handle);
+    trace_shrinking(from, status, begun, bytes);
     return status;
 }
 
@@ -148,6 +211,10 @@ trace_backend(ferry_context *context, int place, struct ferryi_place_backend *fr
     from->untraced = *backend;
     backend->alloc = traced_alloc;
     backend->free = traced_free;
+    if (backend->range_map) {
+        backend->range_map = traced_range_map;
+        backend->range_unmap = traced_range_unmap;
+    }
 }
 
 /* Sets the functions that allocate and free the backend's kind of memory. */
@@ -169,6 +236,30 @@ choose_callbacks(const ferry_context *context, struct ferryi_place_backend *user
         out->alloc = system_memory_alloc;
         out->free = system_memory_free;
     }
+}
+
+/* The addresses of a range are this many times as many as the device has memory, so that holes
+ * between blocks that stay do not use them up. */
+#define ADDRESSES_PER_BYTE 8
+
+/* Lets the pool of a device's memory map handles, if the context's tuning wants it and the device
+ * can. */
+static void
+choose_range(const ferry_context *context, const struct ferryi_place_backend *user,
+             struct ferryi_pool_backend *out)
+{
+    size_t step = user->device ? user->device->properties.handle_bytes : 0, bytes, handle;
+    if (user->kind != FERRY_MEMORY_DEVICE || context->device_handle_bytes == 0 || step == 0 ||
+        !ferryi_round_up(context->device_handle_bytes, step, &handle) ||
+        !ferryi_mul_size(user->device->properties.total_bytes, ADDRESSES_PER_BYTE, &bytes) ||
+        bytes < handle)
+        return;
+    out->range_reserve = device_range_reserve;
+    out->range_release = device_range_release;
+    out->range_map = device_range_map;
+    out->range_unmap = device_range_unmap;
+    out->range_bytes = bytes - bytes % handle;
+    out->handle_bytes = handle;
 }
 
 static void
@@ -211,6 +302,7 @@ ferryi_place_backend_choose(ferry_context *context, int place, ferry_memory_kind
     user->engine = context->engine;
     config->backend = (struct ferryi_pool_backend){0};
     choose_callbacks(context, user, &config->backend);
+    choose_range(context, user, &config->backend);
     if (context->trace)
         trace_backend(context, place, user, &config->backend);
     config->backend.align = user->device ? FERRYI_POOL_ALIGN : ferryi_page_bytes();

@@ -59,8 +59,10 @@ struct ferry_context {
                    after creation */
     struct ferryi_log log;
     size_t buffer_bytes_limit, device_bytes_limit, host_bytes_limit, pinned_bytes_limit;
-    size_t pin_after; /* number of transfers after which the host memory of a replica is
-                         page-locked; SIZE_MAX: never */
+    size_t device_handle_bytes; /* if this is not 0, pools of device memory map handles of at least
+                                   this size, where the device can */
+    size_t pin_after;           /* number of transfers after which the host memory of a replica is
+                                   page-locked; SIZE_MAX: never */
 
     /* Places. */
     ferryi_device *devices[FERRYI_DEVICES_MAX + 1]; /* by place; 0 is NULL */

@@ -132,6 +132,21 @@ SAME_FIELD(struct ferryi_gpu_launch_config, stream, CUlaunchConfig, hStream);
 SAME_FIELD(struct ferryi_gpu_launch_config, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(struct ferryi_gpu_launch_config, attribute_count, CUlaunchConfig, numAttrs);
 #endif
+SAME_SIZE(ferryi_gpu_handle, CUmemGenericAllocationHandle);
+SAME_SIZE(ferryi_gpu_granularity, CUmemAllocationGranularity_flags);
+SAME_SIZE(struct ferryi_gpu_allocation, CUmemAllocationProp);
+SAME_FIELD(struct ferryi_gpu_allocation, type, CUmemAllocationProp, type);
+SAME_FIELD(struct ferryi_gpu_allocation, shared_types, CUmemAllocationProp, requestedHandleTypes);
+SAME_FIELD(struct ferryi_gpu_allocation, location, CUmemAllocationProp, location);
+SAME_FIELD(struct ferryi_gpu_allocation, windows, CUmemAllocationProp, win32HandleMetaData);
+SAME_FIELD(struct ferryi_gpu_allocation, compression, CUmemAllocationProp,
+           allocFlags.compressionType);
+SAME_FIELD(struct ferryi_gpu_allocation, direct_rdma, CUmemAllocationProp,
+           allocFlags.gpuDirectRDMACapable);
+SAME_FIELD(struct ferryi_gpu_allocation, usage, CUmemAllocationProp, allocFlags.usage);
+SAME_SIZE(struct ferryi_gpu_access, CUmemAccessDesc);
+SAME_FIELD(struct ferryi_gpu_access, location, CUmemAccessDesc, location);
+SAME_FIELD(struct ferryi_gpu_access, flags, CUmemAccessDesc, flags);
 
 _Static_assert((int)CU_DEVICE_CPU == (int)FERRYI_GPU_DEVICE_CPU, "the host has another ordinal");
 
@@ -165,6 +180,9 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_gpu_capture_mode       CUstreamCaptureMode
 #define ferryi_gpu_capture_status     CUstreamCaptureStatus
 #define ferryi_gpu_location           CUmemLocation_st
+#define ferryi_gpu_allocation         CUmemAllocationProp_st
+#define ferryi_gpu_access             CUmemAccessDesc_st
+#define ferryi_gpu_granularity        CUmemAllocationGranularity_flags
 #define ferryi_gpu_copy_attributes    CUmemcpyAttributes_st
 #define ferryi_gpu_copy_2d            CUDA_MEMCPY2D_st
 #define ferryi_gpu_launch_config      CUlaunchConfig_st
@@ -181,6 +199,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define PICK_REQUIRED                      SAME_PROTOTYPE
 #define PICK_PREFETCH                      SAME_PROTOTYPE
 #define PICK_CAPTURE                       SAME_PROTOTYPE
+#define PICK_RANGE                         SAME_PROTOTYPE
 #define PICK_STREAM_CONTEXT                SAME_PROTOTYPE
 #define LATER(name, parameters)
 #if CUDA_VERSION >= 11040

@@ -26,6 +26,9 @@ SAME_VALUE(hipSuccess, FERRYI_GPU_SUCCESS)
 SAME_VALUE(hipErrorInvalidConfiguration, FERRYI_HIP_ERROR_INVALID_CONFIGURATION)
 #define SAME_ATTRIBUTE(name, hip_name, number) SAME_VALUE(hipDeviceAttribute##hip_name, number)
 FERRYI_HIP_ATTRIBUTES(SAME_ATTRIBUTE)
+#if HIP_VERSION_MAJOR >= 6
+FERRYI_HIP_ATTRIBUTES_LATER(SAME_ATTRIBUTE)
+#endif
 
 SAME_VALUE(HIP_POINTER_ATTRIBUTE_MEMORY_TYPE, FERRYI_GPU_POINTER_ATTRIBUTE_MEMORY_TYPE)
 SAME_VALUE(HIP_POINTER_ATTRIBUTE_HOST_POINTER, FERRYI_GPU_POINTER_ATTRIBUTE_HOST_POINTER)
@@ -90,6 +93,30 @@ SAME_VALUE(hipStreamPerThread, FERRYI_HIP_STREAM_PER_THREAD)
 #define ferryi_gpu_advice             hipMemoryAdvise
 #define ferryi_gpu_capture_mode       hipStreamCaptureMode
 #define ferryi_gpu_capture_status     hipStreamCaptureStatus
+#if HIP_VERSION_MAJOR >= 6
+SAME_VALUE(sizeof(struct ferryi_gpu_allocation), sizeof(hipMemAllocationProp))
+SAME_VALUE(offsetof(struct ferryi_gpu_allocation, location),
+           offsetof(hipMemAllocationProp, location))
+SAME_VALUE(offsetof(struct ferryi_gpu_allocation, windows),
+           offsetof(hipMemAllocationProp, win32HandleMetaData))
+SAME_VALUE(offsetof(struct ferryi_gpu_allocation, compression),
+           offsetof(hipMemAllocationProp, allocFlags))
+SAME_VALUE(sizeof(struct ferryi_gpu_access), sizeof(hipMemAccessDesc))
+SAME_VALUE(offsetof(struct ferryi_gpu_access, flags), offsetof(hipMemAccessDesc, flags))
+SAME_VALUE(sizeof(ferryi_gpu_handle), sizeof(hipMemGenericAllocationHandle_t))
+SAME_VALUE(hipMemLocationTypeDevice, FERRYI_GPU_MEM_LOCATION_TYPE_DEVICE)
+SAME_VALUE(hipMemAllocationTypePinned, FERRYI_GPU_MEM_ALLOCATION_TYPE_PINNED)
+SAME_VALUE(hipMemAllocationGranularityMinimum, FERRYI_GPU_MEM_ALLOC_GRANULARITY_MINIMUM)
+SAME_VALUE(hipMemAccessFlagsProtReadWrite, FERRYI_GPU_MEM_ACCESS_FLAGS_PROT_READWRITE)
+#define ferryi_gpu_handle      hipMemGenericAllocationHandle_t
+#define ferryi_gpu_granularity hipMemAllocationGranularity_flags
+/* These structs have a name without a tag in HIP. */
+typedef hipError_t create_handle(hipMemGenericAllocationHandle_t *handle, size_t bytes,
+                                 hipMemAllocationProp *allocation, unsigned long long flags);
+typedef hipError_t get_granularity(size_t *bytes, hipMemAllocationProp *allocation,
+                                   hipMemAllocationGranularity_flags option);
+typedef hipError_t set_access(void *memory, size_t bytes, hipMemAccessDesc *access, size_t count);
+#endif
 
 #define SAME_TYPE(name, type)                                                                      \
     _Static_assert(__builtin_types_compatible_p(__typeof__(name), type),                           \
@@ -107,6 +134,16 @@ extern check_fill_32 fill_32_of_unsigned;
 #define SAME_PROTOTYPE(member, name) SAME_TYPE(name, check_##member)
 FERRYI_HIP_SAME(SAME_PROTOTYPE)
 FERRYI_HIP_LATER(SAME_PROTOTYPE)
+#if HIP_VERSION_MAJOR >= 6
+SAME_TYPE(hipMemCreate, create_handle)
+SAME_TYPE(hipMemGetAllocationGranularity, get_granularity)
+SAME_TYPE(hipMemSetAccess, set_access)
+SAME_PROTOTYPE(range_reserve, hipMemAddressReserve)
+SAME_PROTOTYPE(range_free, hipMemAddressFree)
+SAME_PROTOTYPE(handle_release, hipMemRelease)
+SAME_PROTOTYPE(range_map, hipMemMap)
+SAME_PROTOTYPE(range_unmap, hipMemUnmap)
+#endif
 
 /* The functions that hip.c adapts: enumerations there are unsigned here. */
 typedef const char *get_error_name(hipError_t error);

@@ -197,6 +197,7 @@ main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     int failures = run_group("memory", memory_tests, memory_test_count);
+    failures += run_group("ranges", range_tests, range_test_count);
     failures += run_group("order", order_tests, order_test_count);
     failures += run_group("copies", copy_tests, copy_test_count);
     for (int i = 0; i < suite.count; i++)

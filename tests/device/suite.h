@@ -89,7 +89,7 @@ void pass_gate(void *gate);
  * which the function sets at its end. */
 void take_a_while(void *done);
 
-extern const struct CMUnitTest memory_tests[], order_tests[], copy_tests[];
-extern const size_t memory_test_count, order_test_count, copy_test_count;
+extern const struct CMUnitTest memory_tests[], range_tests[], order_tests[], copy_tests[];
+extern const size_t memory_test_count, range_test_count, order_test_count, copy_test_count;
 
 #endif

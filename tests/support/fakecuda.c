@@ -239,6 +239,7 @@ start(void)
 #endif
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID] = -1; /* the system has no NUMA nodes */
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED] = 1;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED] = 1;
     set_strict(getenv("FAKECUDA_STRICT"));
     set_attributes(getenv("FAKECUDA_ATTRIBUTES"));
     fake.process = getpid();

@@ -62,7 +62,7 @@
 /* Numbers of objects that the fake driver has created and not yet freed. Destroying a context does
  * not decrease these numbers. */
 struct fakecuda_live {
-    int allocations, registrations, streams, events, modules;
+    int allocations, registrations, streams, events, modules, ranges;
 };
 
 /* The attributes of a launch, and its dynamic shared memory. */

@@ -63,7 +63,7 @@ check_device_side(const fake_context *context, struct copy *copy, const void *me
     use_view(copy, memory);
     if (!block && !copy->peers)
         return FERRYI_GPU_ERROR_INVALID_VALUE;
-    if (!block)
+    if (!block || !fake_range_grants(memory, bytes, 1u << context->device))
         copy->fault = true;
     else if (fake_is_of_device(block) && block->context != context)
         return copy->peers && (context->peers & (1u << block->context->device))

@@ -62,6 +62,7 @@ FERRYI_CUDA_SYMBOLS(FAKE_DECLARE)
 FERRYI_HIP_SAME(FAKE_RENAME)
 #if FAKEHIP >= 6
 FERRYI_HIP_LATER(FAKE_RENAME)
+FERRYI_HIP_RANGES(FAKE_RENAME)
 #endif
 #undef FAKE_RENAME
 #endif
@@ -285,6 +286,12 @@ void fake_modules_end(fake_context *context);
 /* Returns the allocated or registered block that contains the whole range, or NULL. Defined in
  * fakecuda_memory.c. */
 struct fake_block *fake_block_of(const void *memory, size_t bytes);
+/* Returns the block of reserved addresses that contains the whole range, if memory is mapped there
+ * and any device may access it; otherwise NULL. Defined in fakecuda_range.c, as the next one. */
+struct fake_block *fake_range_block(const void *memory, size_t bytes);
+/* Returns whether one of the devices of the set may access the memory. True for memory that is not
+ * at reserved addresses. */
+bool fake_range_grants(const void *memory, size_t bytes, unsigned readers);
 /* Returns whether only a part of the range is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
 /* Returns the address at which the device reaches `memory`. */

@@ -24,7 +24,7 @@ fake_block_of(const void *memory, size_t bytes)
             bytes <= block->bytes - (begin - start) && begin - start < block->bytes)
             return block;
     }
-    return NULL;
+    return fake_range_block(memory, bytes);
 }
 
 static bool

@@ -34,6 +34,7 @@ fake_name(enum fake_entry entry)
 #define OTHER_NAME(member, name, result, parameters) NAME(member, name)
         FERRYI_HIP_SAME(NAME)
         FERRYI_HIP_LATER(NAME)
+        FERRYI_HIP_RANGES(NAME)
         FERRYI_HIP_OTHER(OTHER_NAME)
     default:
         return "none";
@@ -49,6 +50,7 @@ fake_attribute_number(unsigned attribute)
     case number:                                                                                   \
         return FERRYI_CU_DEVICE_ATTRIBUTE_##name;
         FERRYI_HIP_ATTRIBUTES(NUMBER)
+        FERRYI_HIP_ATTRIBUTES_LATER(NUMBER)
     default:
         return -1;
     }

@@ -96,6 +96,10 @@ count_live(ferry_status status, int change)
 PASS(memory_info, (ferryi_device *device, size_t *out_free, size_t *out_total), out_free, out_total)
 GIVE(memory_alloc, (ferryi_device *device, ferry_memory_kind kind, size_t bytes, void **out), kind, bytes, out)
 TAKE(memory_free, (ferryi_device *device, ferry_memory_kind kind, void *memory), memory, kind, memory)
+GIVE(range_reserve, (ferryi_device *device, size_t bytes, void **out), bytes, out)
+TAKE(range_release, (ferryi_device *device, void *range, size_t bytes), range, range, bytes)
+GIVE(range_map, (ferryi_device *device, void *memory, size_t bytes, void **out_handle), memory, bytes, out_handle)
+TAKE(range_unmap, (ferryi_device *device, void *memory, size_t bytes, void *handle), memory, memory, bytes, handle)
 PASS(memory_users, (ferryi_device *device, const void *memory, unsigned *out), memory, out)
 PASS(memory_is_pinned, (ferryi_device *device, const void *memory, size_t bytes, bool *out), memory, bytes, out)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
@@ -238,6 +242,10 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(synchronize),
     SLOT(memory_alloc),
     SLOT(memory_free),
+    SLOT(range_reserve),
+    SLOT(range_release),
+    SLOT(range_map),
+    SLOT(range_unmap),
     SLOT(memory_users),
     SLOT(memory_is_pinned),
     SLOT(host_register),

@@ -129,6 +129,96 @@ backend_free(void *user, void *memory, size_t bytes)
     return status;
 }
 
+/* -- ranges ------------------------------------------------------------------------------------ */
+
+/* Bytes of the handles of pools that fixture_open() creates; 0: their backends have no ranges. Set
+ * by the argument of a test program. */
+static size_t backend_handle_bytes;
+
+#define BACKEND_RANGE_BYTES ((size_t)16 << 30)
+
+static inline ferry_status
+backend_range_reserve(void *user, size_t bytes, void **out)
+{
+    (void)user;
+    *out = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return *out == MAP_FAILED ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "no addresses") : FERRY_OK;
+}
+
+static inline ferry_status
+backend_range_release(void *user, void *range, size_t bytes)
+{
+    (void)user;
+    munmap(range, bytes);
+    return FERRY_OK;
+}
+
+/* A handle is the address where it is mapped. A use of memory without a handle faults. */
+static inline ferry_status
+backend_range_map(void *user, void *memory, size_t bytes, void **out)
+{
+    struct backend *backend = user;
+    ferry_status status = FERRY_OK;
+    pthread_mutex_lock(&backend->mutex);
+    if (backend_trips(backend)) {
+        status = ferryi_fail(backend->fail_with, "backend_map %zu bytes: made to fail", bytes);
+    } else if (backend->capacity && backend->bytes + bytes > backend->capacity) {
+        status = ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "backend_map %zu bytes: no more", bytes);
+    } else {
+        if (backend->count == BACKEND_ALLOCATIONS ||
+            mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0)
+            abort();
+        for (size_t i = 0; i < backend->count; i++)
+            if ((char *)backend->live[i].memory < (char *)memory + bytes &&
+                (char *)memory < (char *)backend->live[i].memory + backend->live[i].bytes)
+                abort();
+        backend->live[backend->count].memory = memory;
+        backend->live[backend->count++].bytes = bytes;
+        backend->bytes += bytes;
+        backend->peak_bytes = ferryi_max_size(backend->peak_bytes, backend->bytes);
+        backend->allocations++;
+        *out = memory;
+    }
+    pthread_mutex_unlock(&backend->mutex);
+    return status;
+}
+
+static inline ferry_status
+backend_range_unmap(void *user, void *memory, size_t bytes, void *handle)
+{
+    struct backend *backend = user;
+    ferry_status status = FERRY_OK;
+    pthread_mutex_lock(&backend->mutex);
+    size_t i = 0;
+    while (i < backend->count && backend->live[i].memory != memory)
+        i++;
+    if (backend_trips(backend)) {
+        status = ferryi_fail(FERRY_ERROR_DEVICE, "backend_unmap %zu bytes: made to fail", bytes);
+    } else if (i == backend->count || backend->live[i].bytes != bytes || handle != memory) {
+        backend->wrong_frees++;
+    } else {
+        if (mmap(memory, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+                 -1, 0) == MAP_FAILED)
+            abort();
+        backend->live[i] = backend->live[--backend->count];
+        backend->bytes -= bytes;
+        backend->frees++;
+    }
+    pthread_mutex_unlock(&backend->mutex);
+    return status;
+}
+
+static inline void
+backend_add_ranges(struct ferryi_pool_backend *backend, size_t handle_bytes)
+{
+    backend->range_reserve = backend_range_reserve;
+    backend->range_release = backend_range_release;
+    backend->range_map = backend_range_map;
+    backend->range_unmap = backend_range_unmap;
+    backend->handle_bytes = handle_bytes;
+    backend->range_bytes = BACKEND_RANGE_BYTES;
+}
+
 /* A backend and a pool over it. */
 struct fixture {
     struct backend backend;
@@ -167,6 +257,8 @@ fixture_open(struct fixture *fixture, ferry_memory_kind kind, size_t limit_bytes
         .limit_bytes = limit_bytes,
         .name = "test memory",
     };
+    if (backend_handle_bytes > 0)
+        backend_add_ranges(&config.backend, backend_handle_bytes);
     assert_int_equal(ferryi_pool_create(&config, &fixture->pool), FERRY_OK);
 }
 

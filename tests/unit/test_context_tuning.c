@@ -31,7 +31,7 @@ test_every_key(void **state)
         parsed("staging.chunk=2M  staging.chunks=8 staging.part=128K staging.threads=4 "
                "staging.copy=stream "
                "emulated.memory=256M "
-               "emulated.latency=10us emulated.bandwidth=3.5G emulated.peers=no ");
+               "emulated.latency=10us emulated.bandwidth=3.5G emulated.peers=no device.handle=8M");
     assert_int_equal(t.staging_chunk_bytes, 2 << 20);
     assert_int_equal(t.staging_chunk_count, 8);
     assert_int_equal(t.staging_part_bytes, 128 << 10);
@@ -41,6 +41,7 @@ test_every_key(void **state)
     assert_int_equal(t.emulated_latency_ns, 10000);
     assert_int_equal(t.emulated_bytes_per_second, UINT64_C(7) << 29);
     assert_int_equal(t.emulated_without_peers, 1);
+    assert_int_equal(t.device_handle_bytes, 8 << 20);
 }
 
 static void

@@ -92,6 +92,26 @@ give_one(struct model *model)
     *held = model->held[--model->count];
 }
 
+/* Makes a block longer, if the memory behind it is free. Slabs of pools without a range have none.
+ */
+static void
+extend_one(struct model *model)
+{
+    struct held *held = &model->held[draw(model, model->count)];
+    size_t bytes = held->bytes + 1 + (size_t)draw(model, held->bytes + 1);
+    ferry_block *longer = held->bytes > 0 ? ferryi_block_extend(held->block, bytes) : NULL;
+    if (!longer)
+        return;
+    if (longer == held->block || ferry_block_pointer(longer) != (void *)held->pointer ||
+        longer->bytes < bytes)
+        abort();
+    check_mark(held);
+    ferryi_block_retire(held->block);
+    held->block = longer;
+    held->bytes = bytes;
+    mark(held, held->mark);
+}
+
 static int
 by_address(const void *a, const void *b)
 {
@@ -139,6 +159,8 @@ step(struct model *model)
         ferry_pool_trim_older(model->fixture->pool, 0);
     else if (what < 10 && model->alone)
         check_counts(model);
+    else if (what < 100 && model->count > 0)
+        extend_one(model);
     else if (model->count == HELD || (model->count > 0 && draw(model, 2) == 0))
         give_one(model);
     else
@@ -236,9 +258,11 @@ test_threads_never_hold_the_same_byte(void **state)
     }
 }
 
+/* Usage: test_pool_model [HANDLE-BYTES]. With an argument, the pools map handles of that size. */
 int
-main(void)
+main(int argc, char **argv)
 {
+    backend_handle_bytes = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_use_agrees_with_the_model),
         cmocka_unit_test(test_any_use_agrees_with_the_model_whatever_fails),

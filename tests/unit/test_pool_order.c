@@ -524,6 +524,31 @@ test_a_stream_being_captured_is_not_disturbed(void **state)
 
 /* -- trim and shortage ------------------------------------------------------------------------- */
 
+/* Handles stay mapped while queued work uses them, and two idle blocks that share a handle are
+ * merged before it is unmapped. */
+static void
+test_handles_that_queued_work_uses_stay(void **state)
+{
+    (void)state;
+    struct order_fixture f;
+    ferry_block *blocks[4];
+    backend_handle_bytes = 2 * MIB;
+    order_open(&f, 0);
+    backend_handle_bytes = 0;
+    for (int i = 0; i < 4; i++)
+        blocks[i] = take_on(&f, 3 * MIB, f.timelines[A]);
+    ferryi_pool_give(blocks[0], 0);
+    for (int i = 1; i < 4; i++)
+        ferryi_pool_give(blocks[i], work_on(&f, A));
+    assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
+    assert_int_equal(f.fixture.backend.bytes, 10 * MIB);
+    assert_agrees(&f.fixture);
+    finish(&f, A);
+    assert_int_equal(ferry_pool_trim(f.fixture.pool, 0), FERRY_OK);
+    assert_int_equal(f.fixture.backend.bytes, 0);
+    order_close(&f);
+}
+
 static void
 test_trim_leaves_what_queued_work_uses(void **state)
 {
@@ -1100,6 +1125,7 @@ main(void)
         cmocka_unit_test(test_a_third_timeline_does_not_hide_an_earlier_use),
         cmocka_unit_test(test_a_wait_that_fails_loses_nothing),
         cmocka_unit_test(test_a_stream_being_captured_is_not_disturbed),
+        cmocka_unit_test(test_handles_that_queued_work_uses_stay),
         cmocka_unit_test(test_trim_leaves_what_queued_work_uses),
         cmocka_unit_test(test_a_policy_sees_what_is_complete),
         cmocka_unit_test(test_shortage_waits_for_own_pending_memory),

@@ -80,6 +80,14 @@
 #define FERRYI_CUDA_NAME_graph_destroy          cuGraphDestroy
 #define FERRYI_CUDA_NAME_graph_launch           cuGraphLaunch
 #define FERRYI_CUDA_NAME_graph_exec_destroy     cuGraphExecDestroy
+#define FERRYI_CUDA_NAME_range_granularity      cuMemGetAllocationGranularity
+#define FERRYI_CUDA_NAME_range_reserve          cuMemAddressReserve
+#define FERRYI_CUDA_NAME_range_free             cuMemAddressFree
+#define FERRYI_CUDA_NAME_handle_create          cuMemCreate
+#define FERRYI_CUDA_NAME_handle_release         cuMemRelease
+#define FERRYI_CUDA_NAME_range_map              cuMemMap
+#define FERRYI_CUDA_NAME_range_unmap            cuMemUnmap
+#define FERRYI_CUDA_NAME_range_access           cuMemSetAccess
 #define FERRYI_CUDA_NAME_stream_context         cuStreamGetCtx
 #define FERRYI_CUDA_NAME_context_id             cuCtxGetId
 #define FERRYI_CUDA_NAME_stream_green_context   cuStreamGetCtx_v2
@@ -114,6 +122,7 @@
     X(CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 91)       \
     X(COOPERATIVE_LAUNCH, 95)                            \
     X(HOST_REGISTER_SUPPORTED, 99)                       \
+    X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102)          \
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
     X(READ_ONLY_HOST_REGISTER_SUPPORTED, 113)
 

@@ -134,6 +134,7 @@ fill_head(ferryi_emulated *emulated, int ordinal)
                          FERRYI_DEVICE_HOST_VISIBLE;
     head->properties.native = ordinal;
     head->properties.total_bytes = emulated->limit_bytes;
+    head->properties.handle_bytes = FERRYI_EMULATED_HANDLE;
     snprintf(head->properties.name, sizeof(head->properties.name), "%s device %d", head->kind,
              ordinal);
 }

@@ -12,6 +12,7 @@
  * ranges of its memory. The process has one list of the ranges of host memory (pinned, managed,
  * registered), because every device may use that memory. Queued work holds references to the ranges
  * that it uses. So freed memory stays allocated until the last work that uses the memory is done.
+ * Reserved addresses are one range, too, of which only the parts that have memory can be used.
  *
  * A stream is a handle to a queue. The commands of a queue are numbered 1, 2, 3 ... and are
  * performed in the order of submission. An event is a pair of a queue and a number. The event is
@@ -47,9 +48,15 @@ struct ferryi_emulated_range {
                                  by queued work */
     /* whether the memory was freed, so that only queued work still refers to it */
     _Atomic bool gone;
+    /* Of reserved addresses: whether each part of FERRYI_EMULATED_HANDLE bytes has memory. NULL for
+     * other memory, which is there as a whole. Changed under the mutex of the list. */
+    _Atomic bool *parts;
     _Atomic uint64_t prefetches,
         advices; /* number of prefetch and advise calls for this range of managed memory */
 };
+
+/* Granularity of handles. That of most GPUs is 2 MiB; a small one suits small emulated devices. */
+#define FERRYI_EMULATED_HANDLE ferryi_page_bytes()
 
 FERRYI_MUTEX_CLASS(ferryi_ranges_mutex);
 
@@ -59,12 +66,13 @@ struct ferryi_ranges {
         /* Pointers to the ranges, sorted by start address; the ranges do not overlap. */
         struct ferryi_emulated_range **items;
         size_t count, room;
-        size_t bytes; /* total bytes of the allocated ranges; registered ranges do not count */
+        size_t bytes; /* total bytes of the allocated memory; registered ranges do not count, and of
+                         reserved addresses only the parts that have memory */
     };
 };
 
-/* Returns whether the range contains all `bytes` at `pointer`, and has an origin that is in the set
- * `origins`. */
+/* Returns whether the range contains all `bytes` at `pointer`, has memory there, and has an origin
+ * that is in the set `origins`. */
 bool ferryi_range_has(const struct ferryi_emulated_range *range, const void *pointer, size_t bytes,
                       unsigned origins);
 /* These functions return the range that contains all `bytes` at `pointer`. They return NULL if

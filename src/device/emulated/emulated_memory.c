@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <ferry/buffer.h>
 
@@ -35,12 +36,24 @@ upper_bound(const struct ferryi_ranges *ranges, const char *pointer)
     return low;
 }
 
+/* Returns whether all parts of reserved addresses that contain the bytes have memory. */
+static bool
+has_memory(const struct ferryi_emulated_range *range, size_t offset, size_t bytes)
+{
+    for (size_t i = offset / FERRYI_EMULATED_HANDLE; i * FERRYI_EMULATED_HANDLE < offset + bytes;
+         i++)
+        if (!atomic_load(&range->parts[i]))
+            return false;
+    return true;
+}
+
 bool
 ferryi_range_has(const struct ferryi_emulated_range *range, const void *pointer, size_t bytes,
                  unsigned origins)
 {
     size_t offset = (uintptr_t)pointer - (uintptr_t)range->start;
-    return (range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset;
+    return (range->origin & origins) && offset <= range->bytes && bytes <= range->bytes - offset &&
+           (!range->parts || has_memory(range, offset, bytes));
 }
 
 static struct ferryi_emulated_range *
@@ -60,6 +73,20 @@ find_range(struct ferryi_ranges *ranges, const char *pointer, size_t bytes, unsi
     return found;
 }
 
+/* Returns the number of bytes of memory that the range has allocated. */
+static size_t
+allocated_bytes(const struct ferryi_emulated_range *range)
+{
+    size_t bytes = 0;
+    if (range->origin == FERRYI_RANGE_REGISTERED)
+        return 0;
+    if (!range->parts)
+        return range->bytes;
+    for (size_t i = 0; i < range->bytes / FERRYI_EMULATED_HANDLE; i++)
+        bytes += atomic_load(&range->parts[i]) ? FERRYI_EMULATED_HANDLE : 0;
+    return bytes;
+}
+
 FERRYI_REQUIRES(ferryi_ranges_mutex)
 static void
 insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_emulated_range *range)
@@ -68,8 +95,7 @@ insert_at(struct ferryi_ranges *ranges, size_t index, struct ferryi_emulated_ran
             (ranges->count - index) * sizeof(ranges->items[0]));
     ranges->items[index] = range;
     ranges->count++;
-    if (range->origin != FERRYI_RANGE_REGISTERED)
-        ranges->bytes += range->bytes;
+    ranges->bytes += allocated_bytes(range);
 }
 
 enum add_result { ADDED, OVERLAPS, FULL, NO_ROOM };
@@ -80,7 +106,7 @@ static enum add_result
 add_range(struct ferryi_ranges *ranges, struct ferryi_emulated_range *range, size_t limit)
 {
     enum add_result result = ADDED;
-    size_t counted = range->origin == FERRYI_RANGE_REGISTERED ? 0 : range->bytes;
+    size_t counted = allocated_bytes(range);
     ferryi_mutex_lock(&ranges->mutex);
     size_t index = upper_bound(ranges, range->start);
     if ((index > 0 &&
@@ -107,8 +133,7 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
     ranges->count--;
     memmove(&ranges->items[index], &ranges->items[index + 1],
             (ranges->count - index) * sizeof(ranges->items[0]));
-    if (range->origin != FERRYI_RANGE_REGISTERED)
-        ranges->bytes -= range->bytes;
+    ranges->bytes -= allocated_bytes(range);
     if (ranges->count == 0) {
         free(ranges->items);
         ranges->items = NULL;
@@ -119,7 +144,7 @@ remove_at(struct ferryi_ranges *ranges, size_t index)
 
 /* Removes the range that starts at `start` from the list and returns it. Returns NULL if no range
  * was removed. Sets `*out_used` to whether queued work uses the range. If `unused` is true, the
- * function does not remove a range that queued work uses. */
+ * function does not remove a range that queued work uses. Never removes reserved addresses. */
 static struct ferryi_emulated_range *
 remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_origin origin,
              bool unused, bool *out_used)
@@ -129,7 +154,7 @@ remove_range(struct ferryi_ranges *ranges, const char *start, enum ferryi_range_
     ferryi_mutex_lock(&ranges->mutex);
     size_t index = upper_bound(ranges, start);
     if (index > 0 && ranges->items[index - 1]->start == start &&
-        ranges->items[index - 1]->origin == origin) {
+        ranges->items[index - 1]->origin == origin && !ranges->items[index - 1]->parts) {
         found = ranges->items[index - 1];
         *out_used = atomic_load(&found->holders) > 1;
         if (unused && *out_used)
@@ -146,8 +171,11 @@ ferryi_range_release(struct ferryi_emulated_range *range)
 {
     if (!range || atomic_fetch_sub(&range->holders, 1) != 1)
         return;
-    if (range->origin != FERRYI_RANGE_REGISTERED)
+    if (range->parts)
+        munmap(range->start, range->bytes);
+    else if (range->origin != FERRYI_RANGE_REGISTERED)
         free(range->start);
+    free(range->parts);
     free(range);
 }
 
@@ -283,6 +311,14 @@ fail_alloc(ferryi_emulated *emulated, enum ferryi_range_origin origin, size_t by
                        emulated->head.properties.native, used < limit ? limit - used : 0, limit);
 }
 
+static ferry_status
+fail_range(const ferryi_device *device, ferry_status status, const char *call, const void *memory,
+           size_t bytes, const char *why)
+{
+    return ferryi_fail(status, "%s of %zu bytes at %p on %s:%d: %s", call, bytes, memory,
+                       device->kind, device->properties.native, why);
+}
+
 ferry_status
 ferryi_emulated_memory_alloc(ferryi_device *device, ferry_memory_kind kind, size_t bytes,
                              void **out)
@@ -347,6 +383,134 @@ ferryi_emulated_memory_info(ferryi_device *device, size_t *out_free, size_t *out
     *out_free = emulated->limit_bytes - used_bytes(&emulated->ranges);
     *out_total = emulated->limit_bytes;
     return FERRY_OK;
+}
+
+/* -- reserved addresses -- */
+
+ferry_status
+ferryi_emulated_range_reserve(ferryi_device *device, size_t bytes, void **out)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    struct ferryi_emulated_range *range = NULL;
+    /* The mapping is larger by a handle, so that it contains an aligned address. */
+    size_t mapped = 0;
+    char *memory = MAP_FAILED;
+    if (bytes % FERRYI_EMULATED_HANDLE == 0 &&
+        ferryi_add_size(bytes, FERRYI_EMULATED_HANDLE, &mapped))
+        memory = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return fail_range(device, FERRY_ERROR_OUT_OF_MEMORY, "range_reserve", NULL, bytes,
+                          "the system has no such addresses");
+    size_t before = -(uintptr_t)memory % FERRYI_EMULATED_HANDLE;
+    munmap(memory + before + bytes, FERRYI_EMULATED_HANDLE - before);
+    if (before > 0)
+        munmap(memory, before);
+    memory += before;
+    range = create_range(memory, bytes, FERRYI_RANGE_DEVICE);
+    if (range)
+        range->parts = calloc(bytes / FERRYI_EMULATED_HANDLE, sizeof(*range->parts));
+    if (range && range->parts && add_range(&emulated->ranges, range, SIZE_MAX) == ADDED) {
+        *out = memory;
+        return FERRY_OK;
+    }
+    if (range)
+        free(range->parts);
+    free(range);
+    munmap(memory, bytes);
+    return fail_range(device, FERRY_ERROR_OUT_OF_MEMORY, "range_reserve", NULL, bytes,
+                      "no memory to remember it");
+}
+
+/* Returns the range that contains all bytes, if either all its parts there have memory or none,
+ * as `has` says. Returns NULL if there is no such range. */
+FERRYI_REQUIRES(ferryi_ranges_mutex)
+static struct ferryi_emulated_range *
+find_parts(const struct ferryi_ranges *ranges, const char *memory, size_t bytes, bool has)
+{
+    size_t index = upper_bound(ranges, memory);
+    struct ferryi_emulated_range *range = index > 0 ? ranges->items[index - 1] : NULL;
+    size_t offset = range ? (size_t)(memory - range->start) : 0;
+    if (!range || !range->parts || bytes == 0 || offset > range->bytes ||
+        bytes > range->bytes - offset || (offset | bytes) % FERRYI_EMULATED_HANDLE != 0)
+        return NULL;
+    for (size_t i = 0; i < bytes / FERRYI_EMULATED_HANDLE; i++)
+        if (atomic_load(&range->parts[offset / FERRYI_EMULATED_HANDLE + i]) != has)
+            return NULL;
+    return range;
+}
+
+ferry_status
+ferryi_emulated_range_release(ferryi_device *device, void *memory, size_t bytes)
+{
+    struct ferryi_ranges *ranges = &ferryi_emulated_of(device)->ranges;
+    ferryi_mutex_lock(&ranges->mutex);
+    struct ferryi_emulated_range *range = find_parts(ranges, memory, bytes, false);
+    if (range && range->start == memory && range->bytes == bytes)
+        remove_at(ranges, upper_bound(ranges, memory) - 1);
+    else
+        range = NULL;
+    ferryi_mutex_unlock(&ranges->mutex);
+    if (!range)
+        return fail_range(device, FERRY_ERROR_DEVICE, "range_release", memory, bytes,
+                          "it is not a whole range without memory");
+    ferryi_range_release(range);
+    return FERRY_OK;
+}
+
+/* Sets whether the parts of a range have memory. */
+FERRYI_REQUIRES(ferryi_ranges_mutex)
+static void
+set_parts(struct ferryi_ranges *ranges, struct ferryi_emulated_range *range, const char *memory,
+          size_t bytes, bool have)
+{
+    size_t first = (size_t)(memory - range->start) / FERRYI_EMULATED_HANDLE;
+    for (size_t i = 0; i < bytes / FERRYI_EMULATED_HANDLE; i++)
+        atomic_store(&range->parts[first + i], have);
+    ranges->bytes = have ? ranges->bytes + bytes : ranges->bytes - bytes;
+}
+
+/* An emulated handle is the memory itself. */
+ferry_status
+ferryi_emulated_range_map(ferryi_device *device, void *memory, size_t bytes, void **out_handle)
+{
+    ferryi_emulated *emulated = ferryi_emulated_of(device);
+    struct ferryi_ranges *ranges = &emulated->ranges;
+    ferryi_mutex_lock(&ranges->mutex);
+    struct ferryi_emulated_range *range = find_parts(ranges, memory, bytes, false);
+    bool fits = bytes <= emulated->limit_bytes && ranges->bytes <= emulated->limit_bytes - bytes;
+    bool mapped = range && fits && mprotect(memory, bytes, PROT_READ | PROT_WRITE) == 0;
+    if (mapped) {
+        memset(memory, FERRYI_EMULATED_GARBAGE, ferryi_garbage_bytes(bytes));
+        set_parts(ranges, range, memory, bytes, true);
+    }
+    ferryi_mutex_unlock(&ranges->mutex);
+    if (!range)
+        return fail_range(device, FERRY_ERROR_DEVICE, "range_map", memory, bytes,
+                          "it is not a part of a range that has no memory");
+    if (!mapped)
+        return fail_alloc(emulated, FERRYI_RANGE_DEVICE, bytes);
+    *out_handle = memory;
+    return FERRY_OK;
+}
+
+ferry_status
+ferryi_emulated_range_unmap(ferryi_device *device, void *memory, size_t bytes, void *handle)
+{
+    struct ferryi_ranges *ranges = &ferryi_emulated_of(device)->ranges;
+    ferryi_mutex_lock(&ranges->mutex);
+    struct ferryi_emulated_range *range =
+        handle == memory ? find_parts(ranges, memory, bytes, true) : NULL;
+    /* The new mapping frees the memory, and a later use of it faults. */
+    bool unmapped =
+        range && mmap(memory, bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != MAP_FAILED;
+    if (unmapped)
+        set_parts(ranges, range, memory, bytes, false);
+    ferryi_mutex_unlock(&ranges->mutex);
+    if (unmapped)
+        return FERRY_OK;
+    return fail_range(device, FERRY_ERROR_DEVICE, "range_unmap", memory, bytes,
+                      range ? "the system refuses it" : "it is no handle of a range");
 }
 
 /* -- registering -- */

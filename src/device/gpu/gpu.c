@@ -452,6 +452,9 @@ open_driver(struct ferryi_gpu_device *gpu, const struct ferryi_device_config *co
     gpu->base.capabilities = read_capabilities(gpu);
     if (config->cuda_without_batches)
         gpu->base.capabilities &= ~(uint64_t)FERRY_CAN_BATCH;
+    if (has_attribute(gpu, FERRYI_GPU_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+        (driver->groups & FERRYI_GPU_RANGE))
+        ferryi_gpu_ranges_begin(gpu);
     read_place(gpu);
     return FERRY_OK;
 }

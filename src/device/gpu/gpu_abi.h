@@ -37,11 +37,30 @@ typedef unsigned int ferryi_gpu_pointer_attribute;
 typedef unsigned int ferryi_gpu_advice;
 typedef unsigned int ferryi_gpu_capture_mode;
 typedef unsigned int ferryi_gpu_capture_status;
+typedef unsigned int ferryi_gpu_granularity;
+typedef unsigned long long ferryi_gpu_handle; /* a handle of memory, or its address */
 
 /* A place of managed memory. */
 struct ferryi_gpu_location {
     unsigned int type;
     int id;
+};
+
+/* What memory a handle has. */
+struct ferryi_gpu_allocation {
+    unsigned int type;
+    unsigned int shared_types; /* the ways to share the handle with other processes; 0: none */
+    struct ferryi_gpu_location location;
+    void *windows; /* NULL on other systems */
+    unsigned char compression, direct_rdma;
+    unsigned short usage;
+    unsigned char reserved[4];
+};
+
+/* How a device may access memory. */
+struct ferryi_gpu_access {
+    struct ferryi_gpu_location location;
+    unsigned int flags;
 };
 
 /* The attributes of the copies of a batch. */
@@ -204,11 +223,14 @@ struct ferryi_gpu_launch_config {
     X(Y, MEM_ADVISE_SET_ACCESSED_BY, 5)                   \
     X(Y, MEM_ADVISE_UNSET_ACCESSED_BY, 6)
 
-#define FERRYI_GPU_LATER_CONSTANTS(X, Y)    \
-    X(Y, MEM_LOCATION_TYPE_DEVICE, 1)       \
-    X(Y, MEM_LOCATION_TYPE_HOST, 2)         \
-    X(Y, MEMCPY_SRC_ACCESS_ORDER_STREAM, 1) \
-    X(Y, LAUNCH_ATTRIBUTE_COOPERATIVE, 2) \
+#define FERRYI_GPU_LATER_CONSTANTS(X, Y)        \
+    X(Y, MEM_LOCATION_TYPE_DEVICE, 1)           \
+    X(Y, MEM_LOCATION_TYPE_HOST, 2)             \
+    X(Y, MEM_ALLOCATION_TYPE_PINNED, 1)         \
+    X(Y, MEM_ALLOC_GRANULARITY_MINIMUM, 0)      \
+    X(Y, MEM_ACCESS_FLAGS_PROT_READWRITE, 3)    \
+    X(Y, MEMCPY_SRC_ACCESS_ORDER_STREAM, 1)     \
+    X(Y, LAUNCH_ATTRIBUTE_COOPERATIVE, 2)       \
     X(Y, LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, 4) \
     X(Y, LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, 6)
 
@@ -238,6 +260,7 @@ enum {
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) \
     X(READ_ONLY_HOST_REGISTER_SUPPORTED)            \
     X(HOST_NUMA_ID)                                 \
+    X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)          \
     X(SHARED_BYTES_WITHOUT_OPT_IN)                  \
     X(COOPERATIVE_LAUNCH)                           \
     X(CLUSTER_LAUNCH)
@@ -277,6 +300,8 @@ enum ferryi_gpu_group {
     FERRYI_GPU_GREEN_CONTEXT = 1 << 10,
     FERRYI_GPU_GRAPH = 1 << 11, /* functions that capture a stream into a graph, and launch it */
     FERRYI_GPU_LAUNCH = 1 << 12, /* function that launches a kernel with attributes */
+    /* functions that reserve addresses and map memory there */
+    FERRYI_GPU_RANGE = 1 << 13,
 };
 
 /* Expands X(Y, group, member, parameters) once for each driver function. `group` is the end of the
@@ -394,6 +419,24 @@ enum ferryi_gpu_group {
     X(Y, GRAPH, graph_destroy, (ferryi_gpu_graph graph))                                        \
     X(Y, GRAPH, graph_launch, (ferryi_gpu_graph_exec exec, ferryi_gpu_stream stream))           \
     X(Y, GRAPH, graph_exec_destroy, (ferryi_gpu_graph_exec exec))                               \
+    X(Y, RANGE, range_granularity,                                                              \
+      (size_t *out_bytes, const struct ferryi_gpu_allocation *allocation,                       \
+       ferryi_gpu_granularity option))                                                          \
+    X(Y, RANGE, range_reserve,                                                                  \
+      (ferryi_gpu_pointer *out_range, size_t bytes, size_t align, ferryi_gpu_pointer wanted,    \
+       unsigned long long flags))                                                               \
+    X(Y, RANGE, range_free, (ferryi_gpu_pointer range, size_t bytes))                           \
+    X(Y, RANGE, handle_create,                                                                  \
+      (ferryi_gpu_handle *out_handle, size_t bytes,                                             \
+       const struct ferryi_gpu_allocation *allocation, unsigned long long flags))               \
+    X(Y, RANGE, handle_release, (ferryi_gpu_handle handle))                                     \
+    X(Y, RANGE, range_map,                                                                      \
+      (ferryi_gpu_pointer memory, size_t bytes, size_t offset, ferryi_gpu_handle handle,        \
+       unsigned long long flags))                                                               \
+    X(Y, RANGE, range_unmap, (ferryi_gpu_pointer memory, size_t bytes))                         \
+    X(Y, RANGE, range_access,                                                                   \
+      (ferryi_gpu_pointer memory, size_t bytes, const struct ferryi_gpu_access *access,         \
+       size_t count))                                                                           \
     X(Y, STREAM_CONTEXT, stream_context,                                                        \
       (ferryi_gpu_stream stream, ferryi_gpu_context *out_context))                              \
     X(Y, CONTEXT_ID, context_id, (ferryi_gpu_context context, unsigned long long *out_id))      \

@@ -44,9 +44,11 @@ struct ferryi_gpu_device {
     uint32_t shared_bytes;   /* bytes of shared memory that a thread block may use without an opt-in
                                 of its kernel, static and dynamic ones together */
     bool is_open;            /* whether the device has been opened successfully */
-    bool is_kept;    /* whether the process holds an additional reference to the context, which
-                        outlives the device */
-    bool integrated; /* whether the device's memory is part of the host's memory */
+    bool is_kept;     /* whether the process holds an additional reference to the context, which
+                         outlives the device */
+    bool integrated;  /* whether the device's memory is part of the host's memory */
+    uint64_t readers; /* set of ordinals of the devices that may access memory of ranges, one bit
+                         for each; includes the device itself */
     bool registers_read_only; /* whether the driver can page-lock memory that the process cannot
                                  write */
     unsigned long long
@@ -163,6 +165,9 @@ bool ferryi_gpu_open_peer(struct ferryi_gpu_device *gpu, struct ferryi_gpu_devic
 ferry_status ferryi_gpu_check_peer(struct ferryi_gpu_device *gpu,
                                    const struct ferryi_gpu_device *source);
 
+/* Determines whether the device has ranges, and which devices may access their memory. Called when
+ * the device is opened, with its context current. */
+void ferryi_gpu_ranges_begin(struct ferryi_gpu_device *gpu);
 void ferryi_gpu_functions_close(struct ferryi_gpu_device *gpu);
 /* Ends the device's use of the vendor's library for files. Called before the context is released.
  */

@@ -153,7 +153,7 @@ host_call(ferryi_gpu_stream stream, ferryi_gpu_host_function run, void *user)
  * missing: all shared memory may be used without an opt-in. */
 static const char *const names[FERRYI_GPU_CALL_COUNT] = {
 #define NAME(member, name) [FERRYI_GPU_CALL_##member] = #name,
-    FERRYI_HIP_SAME(NAME) FERRYI_HIP_LATER(NAME)
+    FERRYI_HIP_SAME(NAME) FERRYI_HIP_LATER(NAME) FERRYI_HIP_RANGES(NAME)
 #undef NAME
 #define NAME(member, name, result, parameters) [FERRYI_GPU_CALL_##member] = #name,
         FERRYI_HIP_OTHER(NAME)
@@ -163,7 +163,7 @@ static const char *const names[FERRYI_GPU_CALL_COUNT] = {
 
 static const unsigned int attributes[FERRYI_GPU_ATTRIBUTE_COUNT] = {
 #define ATTRIBUTE(name, hip_name, number) [FERRYI_GPU_ATTRIBUTE_##name] = (number),
-    FERRYI_HIP_ATTRIBUTES(ATTRIBUTE)
+    FERRYI_HIP_ATTRIBUTES(ATTRIBUTE) FERRYI_HIP_ATTRIBUTES_LATER(ATTRIBUTE)
 #undef ATTRIBUTE
 };
 

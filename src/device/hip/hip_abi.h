@@ -71,6 +71,17 @@
 /* The same for each function that has these parameters, but that not every library exports. */
 #define FERRYI_HIP_LATER(X) X(host_call, hipLaunchHostFunc) /* since ROCm 5.3 */
 
+/* The same for the functions that map memory. Earlier releases do not export all of them. */
+#define FERRYI_HIP_RANGES(X)                                  \
+    X(range_granularity, hipMemGetAllocationGranularity)      \
+    X(range_reserve, hipMemAddressReserve)                    \
+    X(range_free, hipMemAddressFree)                          \
+    X(handle_create, hipMemCreate)                            \
+    X(handle_release, hipMemRelease)                          \
+    X(range_map, hipMemMap)                                   \
+    X(range_unmap, hipMemUnmap)                               \
+    X(range_access, hipMemSetAccess)
+
 /* Expands X(member, name, result, parameters) for each function that replaces one of gpu_abi.h, but
  * has other parameters or another result. hip.c adapts them. Not every library exports the last. */
 #define FERRYI_HIP_OTHER(X)                                                                        \
@@ -107,6 +118,10 @@ typedef void (*ferryi_hip_callback)(ferryi_gpu_stream stream, ferryi_gpu_result 
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, PageableMemoryAccessUsesHostPageTables, 66)    \
     X(SHARED_BYTES_WITHOUT_OPT_IN, MaxSharedMemoryPerBlock, 74)                                    \
     X(COOPERATIVE_LAUNCH, CooperativeLaunch, 10)
+
+/* The same for an attribute that HIP has since ROCm 5.3. */
+#define FERRYI_HIP_ATTRIBUTES_LATER(X)                                                             \
+    X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, VirtualMemoryManagementSupported, 89)
 
 /* The type of a copy whose direction the runtime finds out from its pointers. */
 #define FERRYI_HIP_MEMCPY_DEFAULT 4
