@@ -52,7 +52,7 @@ ferryi_watch_fetched(const struct ferryi_access *access, const struct ferryi_map
     if (newest && newest->access == access->id) {
         newest->range.begin = ferryi_min_size(newest->range.begin, copy->begin);
         newest->range.end = newest->range.end > copy->end ? newest->range.end : copy->end;
-    } else if (newest && !waste->over) {
+    } else if (newest) {
         memmove(newest + 1, newest, (FETCHES - 1) * sizeof(*newest));
         *newest = (struct fetch){.range = {copy->begin, copy->end},
                                  .access = access->id,

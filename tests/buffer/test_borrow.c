@@ -270,6 +270,55 @@ test_an_empty_wrap_takes_any_pointer(void **state)
     device_free(f, 1, pointers[2]);
 }
 
+static void
+note_overlap(ferry_log_level level, const char *message, void *user)
+{
+    if (level == FERRY_LOG_WARNING && strstr(message, "wrap the same bytes"))
+        *(int *)user += 1 + (strstr(message, "buffers \"second\" and \"first\"") == NULL);
+}
+
+/* A checked run warns of two wraps that share bytes if one of them may write. */
+static void
+test_checked_runs_compare_wraps(void **state)
+{
+    enum { BYTES = 64 };
+    static const struct {
+        size_t begin, count; /* of the second wrap; the first has ints 4 to 8 */
+        bool first_reads, second_reads, warns;
+    } cases[] = {
+        {4, 4, false, false, true},  {4, 4, true, false, true},  {4, 4, false, true, true},
+        {4, 4, true, true, false},   {7, 4, false, false, true}, {8, 4, false, false, false},
+        {0, 4, false, false, false}, {0, 5, false, false, true}, {5, 0, false, false, false},
+        {8, 4, true, false, false},  {8, 4, false, true, false}};
+    static int memory[BYTES];
+    (void)state;
+    const char *outer = getenv("FERRY_DEBUG");
+    char *kept = outer ? strdup(outer) : NULL;
+    setenv("FERRY_DEBUG", "1", 1);
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        int warnings = 0;
+        ferry_context *context;
+        ferry_buffer *other, *first, *second;
+        OK(ferry_context_create(&(ferry_context_options){.devices = "emulated,emulated",
+                                                         .log = note_overlap,
+                                                         .log_user = &warnings},
+                                &context));
+        OK(ferry_buffer_create(context, INT, BYTES, NULL, &other));
+        OK(ferry_buffer_wrap_host(
+            context, INT, 4, memory + 4,
+            &(ferry_wrap_options){.name = "first", .read_only = cases[i].first_reads}, &first));
+        OK(ferry_buffer_wrap_host(
+            context, INT, cases[i].count, memory + cases[i].begin,
+            &(ferry_wrap_options){.name = "second", .read_only = cases[i].second_reads}, &second));
+        if (warnings != cases[i].warns)
+            fail_msg("case %zu: %d warnings", i, warnings);
+        DESTROY_BUFFERS(&second, &first, &other);
+        ferry_context_destroy(&context);
+    }
+    kept ? setenv("FERRY_DEBUG", kept, 1) : unsetenv("FERRY_DEBUG");
+    free(kept);
+}
+
 int
 main(void)
 {
@@ -282,6 +331,7 @@ main(void)
         TEST(test_unwrap_needs_the_only_handle),
         TEST(test_outside_writes_are_marked),
         TEST(test_queued_calls_end_before_the_wrap),
+        cmocka_unit_test(test_checked_runs_compare_wraps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1501,7 +1501,8 @@ test_refused_frees_in_a_trace(void **state)
     assert_non_null(file);
     assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
     fclose(file);
-    assert_non_null(strstr(text, "\"shrink refused\""));
+    const char *refused = strstr(text, "\"shrink refused\""), *shrunk = strstr(text, "\"shrink\"");
+    assert_true(refused && shrunk && refused < shrunk);
 }
 
 /* -- the device is lost ------------------------------------------------------------------------ */

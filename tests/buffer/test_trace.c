@@ -242,6 +242,25 @@ test_launches_and_evictions(void **state)
     expect_entries("evict", "i evict {buffer:a,id:1,bytes:4096,place:emulated:0}\n");
 }
 
+/* The memory that a pool takes from its device and returns to it. */
+static void
+test_pools_grow_and_shrink(void **state)
+{
+    (void)state;
+    fixture *f = begin_trace();
+    ferry_pool *pool;
+    ferry_block *block;
+    OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    OK(ferry_pool_allocate(pool, 1 << 20, NULL, &block));
+    OK(ferry_block_free(&block, NULL));
+    OK(ferry_pool_trim(pool, 0));
+    fixture_close(f);
+    expect_entries("pool", "X grow {place:emulated:0,memory:device,bytes:2097152}\n"
+                           "C device memory of emulated:0 {bytes:2097152}\n"
+                           "X shrink {place:emulated:0,memory:device,bytes:2097152}\n"
+                           "C device memory of emulated:0 {bytes:0}\n");
+}
+
 /* Checks that a trace has a transfer that begins at byte `offset` of its buffer. `after` is what
  * follows this number in the trace. */
 static void
@@ -294,6 +313,7 @@ main(void)
         cmocka_unit_test(test_calls_use_ranges),
         cmocka_unit_test(test_transfers_and_their_pieces),
         cmocka_unit_test(test_launches_and_evictions),
+        cmocka_unit_test(test_pools_grow_and_shrink),
         cmocka_unit_test(test_the_trace_has_offsets),
     };
     return cmocka_run_group_tests(tests, files_setup, files_teardown);

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/buffer/buffer.h"
+#include "src/store/store.h"
+
 enum { COUNT = 1000 };
 
 static char text[1024];
@@ -158,12 +161,32 @@ test_what_was_copied_is_named(void **state)
     ferry_buffer_destroy(&x);
 }
 
+/* Other runs remember nothing, whatever is brought and held. */
+static void
+test_runs_without_checks_remember_nothing(void **state)
+{
+    fixture fixed, *f = &fixed;
+    (void)state;
+    setenv("FERRY_DEBUG", "0", 1);
+    fixture_open(f, &(ferry_context_options){.devices = "emulated", .log = note_warning});
+    for (int what = READ; what <= HOLD; what++) {
+        ferry_buffer *x = make_ints(f, COUNT);
+        write_counting(f, x, 1, 0, COUNT, 0);
+        take_step(f, x, &(struct step){what, 0, 0, COUNT});
+        const struct ferryi_store_cold *cold = ferryi_store_cold_of(x->store);
+        assert_true(!cold || !cold->waste);
+        ferry_buffer_destroy(&x);
+    }
+    fixture_close(f);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_bytes_that_nothing_read, setup, fixture_teardown),
         cmocka_unit_test_setup_teardown(test_what_was_copied_is_named, setup, fixture_teardown),
+        cmocka_unit_test(test_runs_without_checks_remember_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,10 @@
 /* Tests zero_on_release of buffers and of pools. A secret is written, often by work that is still
  * queued, and its memory is released in each way that there is. The tests then take all idle memory
  * of the pool, as the next user would, and search it for the secret. */
-#include "tests/buffer/support.h"
+#include "tests/buffer/work.h"
+
+#include "src/buffer/buffer.h"
+#include "src/store/store.h"
 
 #define COUNT  20000
 #define BYTES  (COUNT * sizeof(int))
@@ -272,6 +275,27 @@ test_pinned_and_managed_memory(void **state)
     }
 }
 
+/* Page-locked memory is zeroed behind the upload that still reads it, for which no call waits. */
+static void
+test_the_zeroing_of_host_memory_is_queued(void **state)
+{
+    fixture *f = *state;
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_PINNED, .zero_on_release = true};
+    ferry_buffer *buffer;
+    ferry_pool *pool;
+    if (!is_lazy(f) || ferry_context_pool(f->context, 0, FERRY_MEMORY_PINNED, &pool) != FERRY_OK)
+        skip();
+    OK(ferry_buffer_create(f->context, INT, COUNT, &options, &buffer));
+    write_secret(f, buffer, 0, 0, COUNT);
+    touch(f, buffer, 1, FERRY_READ, 0, COUNT);
+    const ferryi_sync_point upload = ferryi_store_uses(buffer->store, 0).read;
+    assert_false(ferryi_sync_point_is_done(&f->context->order, upload));
+    ferry_buffer_destroy(&buffer);
+    assert_false(ferryi_sync_point_is_done(&f->context->order, upload));
+    assert_int_equal(search(f, 0, FERRY_MEMORY_PINNED, BYTES), 0);
+    assert_true(ferryi_sync_point_is_done(&f->context->order, upload));
+}
+
 /* -- pools ------------------------------------------------------------------------------------- */
 
 /* Blocks of several sizes and alignments, freed after queued writes and after none. */
@@ -372,6 +396,7 @@ main(void)
         SECRET_TEST(test_compaction),
         SECRET_TEST(test_temporary_memory),
         SECRET_TEST(test_pinned_and_managed_memory),
+        SECRET_TEST(test_the_zeroing_of_host_memory_is_queued),
         SECRET_TEST(test_blocks),
         SECRET_TEST(test_memory_that_goes_back),
     };

@@ -252,6 +252,44 @@ test_the_holders_are_named(void **state)
     ferry_context_destroy(&context);
 }
 
+/* A buffer that the failing call uses itself is named with that reason, and one beside it is not.
+ */
+static void
+test_holders_of_the_same_call_are_named(void **state)
+{
+    (void)state;
+    enum { BUFFERS = 3 };
+    static const size_t sizes[BUFFERS] = {256 * KIB, 128 * KIB, 768 * KIB};
+    const ferry_element *element = ferry_element_scalar(FERRY_KIND_INT, 8);
+    ferry_context *context = context_new(MIB, NULL);
+    ferry_buffer *buffers[BUFFERS];
+    ferry_scope scopes[2];
+    void *pointers[2];
+    for (size_t i = 0; i < BUFFERS; i++) {
+        const char name[2] = {(char)('a' + i), 0};
+        const ferry_buffer_options options = {.name = name};
+        assert_int_equal(
+            ferry_buffer_create(context, element, sizes[i] - SPARE, &options, &buffers[i]),
+            FERRY_OK);
+        if (i < 2)
+            assert_int_equal(ferry_buffer_reserve(buffers[i], 1), FERRY_OK);
+    }
+    assert_int_equal(ferry_buffer_hold(buffers[1], 1, &pointers[0]), FERRY_OK);
+    const ferry_argument arguments[] = {
+        ferry_argument_with(ferry_buffer_argument(buffers[0], element, 0, FERRY_REST),
+                            FERRY_OVERWRITE),
+        ferry_argument_with(ferry_buffer_argument(buffers[2], element, 0, FERRY_REST),
+                            FERRY_OVERWRITE)};
+    assert_int_equal(ferry_scope_open_all(arguments, 2, 1, NULL, scopes, pointers),
+                     FERRY_ERROR_OUT_OF_MEMORY);
+    assert_says("held by buffer \"a\" with 262144 bytes (used by the same call), buffer \"b\" with "
+                "131072 bytes (held at its address)");
+    assert_int_equal(ferry_buffer_release(buffers[1], 1), FERRY_OK);
+    for (size_t i = 0; i < BUFFERS; i++)
+        ferry_buffer_destroy(&buffers[i]);
+    ferry_context_destroy(&context);
+}
+
 /* An idle buffer that cannot be evicted, because the host has no memory for it, is named without a
  * reason. A buffer that is held at its address is named with it. */
 static void
@@ -283,6 +321,8 @@ test_idle_holders_are_named(void **state)
                          FERRY_ERROR_OUT_OF_MEMORY);
         assert_says("held by buffer \"idle\" with 524288 bytes");
         assert_true(!strstr(ferry_last_error(), "(held at its address)") == !held);
+        assert_null(strstr(ferry_last_error(), " more with"));
+        assert_null(strstr(ferry_last_error(), "buffer \"\""));
         if (held)
             assert_int_equal(ferry_buffer_release(idle, 1), FERRY_OK);
         ferry_buffer_destroy(&idle);
@@ -388,6 +428,7 @@ main(void)
         cmocka_unit_test(test_a_conversion_without_a_message_is_named),
         cmocka_unit_test(test_the_limit_is_named),
         cmocka_unit_test(test_the_holders_are_named),
+        cmocka_unit_test(test_holders_of_the_same_call_are_named),
         cmocka_unit_test(test_idle_holders_are_named),
         cmocka_unit_test(test_what_is_left_is_enough),
         cmocka_unit_test(test_no_message_contradicts_itself),
