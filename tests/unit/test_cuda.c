@@ -51,12 +51,13 @@ test_groups(void **state)
                          FERRYI_GPU_PREFETCH | FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE |
                          FERRYI_GPU_STREAM_CONTEXT | FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION |
                          FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH |
-                         FERRYI_GPU_LAUNCH);
+                         FERRYI_GPU_LAUNCH | FERRYI_GPU_RANGE);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_PREFETCH |
                          FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE | FERRYI_GPU_STREAM_CONTEXT |
                          FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION | FERRYI_GPU_STREAM_ID |
-                         FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH | FERRYI_GPU_LAUNCH);
+                         FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH | FERRYI_GPU_LAUNCH |
+                         FERRYI_GPU_RANGE);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_GPU_REQUIRED | FERRYI_GPU_PREFETCH);
 }
 
