@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests kinds of memory of a buffer: pinned, pageable and managed. */
 #include "src/buffer/buffer.h"
+#include "src/pool/housekeeper.h"
 #include "src/pool/pool.h"
 #include "src/store/claim.h"
 #include "tests/buffer/support.h"
@@ -584,6 +585,7 @@ test_waits_never_trim(void **state)
     ferry_buffer *b = make_in(f, FERRY_MEMORY_DEFAULT);
     touch(f, b, 1, FERRY_OVERWRITE, 0, FERRY_REST);
     OK(ferry_context_pool(f->context, 1, FERRY_MEMORY_DEVICE, &pool));
+    ferryi_housekeeper_stop(f->context->housekeeper); /* its thread would trim beside the calls */
     OK(ferry_pool_configure(pool, &(ferry_pool_options){.trim_period_ms = 1, .trim_age_ms = 1}));
     for (size_t i = 0; i < LENGTH(blocks); i++)
         OK(ferry_pool_allocate(pool, (size_t)3 << 20, f->stream, &blocks[i]));

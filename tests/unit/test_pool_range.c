@@ -239,6 +239,20 @@ test_a_failing_unmap_loses_nothing(void **state)
     fixture_close(&fixture);
 }
 
+/* In a pool that a memory checker watches, no block becomes longer. Checks that, and closes the
+ * fixture, if this is such a pool. */
+static bool
+skips_growth(struct fixture *fixture)
+{
+    if (!fixture->pool->has_checker)
+        return false;
+    ferry_block *block = take(fixture, 3 * MIB);
+    assert_null(ferryi_block_extend(block, 10 * MIB));
+    give(block);
+    fixture_close(fixture);
+    return true;
+}
+
 static void
 retire(ferry_block **block, ferry_block *longer)
 {
@@ -257,6 +271,8 @@ test_a_block_becomes_longer_where_it_is(void **state)
     (void)state;
     struct fixture fixture;
     open_range(&fixture, 0);
+    if (skips_growth(&fixture))
+        return;
     ferry_block *block = take(&fixture, 3 * MIB);
     assert_int_equal(ferry_block_label(block, "grows"), FERRY_OK);
     memset(begin(block), 6, 3 * MIB);
@@ -288,6 +304,8 @@ test_a_block_that_cannot_become_longer(void **state)
     (void)state;
     struct fixture fixture;
     open_range(&fixture, 0);
+    if (skips_growth(&fixture))
+        return;
     ferry_block *block = take(&fixture, 3 * MIB);
     for (unsigned long nth = 1; nth <= 3; nth++) {
         fixture.backend.fail_at = fixture.backend.calls + nth;
