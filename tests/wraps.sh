@@ -9,7 +9,7 @@ trap 'rm -rf "$stage"' EXIT
 tree=$stage/tree
 mkdir "$tree"
 (cd "$root" && tar -cf - --exclude='./build*' --exclude=./.git --exclude='./subprojects/*/*' .) | tar -xf - -C "$tree"
-printf "[binaries]\npkgconfig = '/dev/null/absent'\ncmake = '/dev/null/absent'\n" >"$stage/nothing-installed.ini"
+printf "[binaries]\npkgconfig = '/nonexistent'\ncmake = '/nonexistent'\n" >"$stage/nothing-installed.ini"
 
 configure() { # NAME MESON-OPTIONS...; offline, so that a download would fail at once
     name=$1; shift

@@ -25,6 +25,14 @@ is_going(const ferryi_store *store)
     return store->references == 0 && store->claim_count == 0;
 }
 
+/* Returns whether the store has had no handle since its last buffer, if any. */
+FERRYI_REQUIRES(ferryi_store_spin)
+static bool
+is_coming(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->site, memory_order_acquire) == FERRYI_SITE_NONE;
+}
+
 /* Adds a buffer to the snapshot. Called under the mutex of the context's list of buffers, which
  * keeps the buffer and its name valid. If the snapshot has no room left, only counts the buffer and
  * the bytes of its name. */
@@ -33,25 +41,25 @@ add(struct snapshot *snapshot, ferryi_store *store)
 {
     ferry_buffer_info info;
     const void *host;
-    if (atomic_load_explicit(&store->site, memory_order_acquire) == FERRYI_SITE_NONE)
-        return;
+    const ferry_element *element = NULL;
     ferryi_store_lock(store);
-    bool going = is_going(store);
+    bool skipped = is_going(store) || is_coming(store);
     size_t bytes = store->map.bytes,
            left = snapshot->name_room > snapshot->name_bytes
                       ? snapshot->name_room - snapshot->name_bytes
                       : 0,
            labels_bytes = 0;
-    if (!going) {
+    if (!skipped) {
+        element = store->first.element;
         ferryi_store_get_info(store, (struct ferryi_range){0, bytes}, &info, &host);
         labels_bytes = ferryi_lease_labels(
                            store, left > 0 ? snapshot->names + snapshot->name_bytes : NULL, left) +
                        1;
     }
     ferryi_store_unlock(store);
-    if (going)
+    if (skipped)
         return;
-    ferryi_store_end_info(store, store->first.element, host, bytes, &info);
+    ferryi_store_end_info(store, element, host, bytes, &info);
     size_t name_bytes = labels_bytes + strlen(info.name) + 1;
     if (snapshot->count < snapshot->room &&
         snapshot->name_bytes + name_bytes <= snapshot->name_room) {

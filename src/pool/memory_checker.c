@@ -130,6 +130,13 @@ ferryi_memory_checker_add_slab(const ferry_pool *pool, struct ferryi_slab *slab)
 }
 
 void
+ferryi_memory_checker_add_handle(const ferry_pool *pool, void *memory, size_t bytes)
+{
+    if (pool->has_checker && pool->config.host_reaches)
+        FORBID(memory, bytes);
+}
+
+void
 ferryi_memory_checker_remove_handle(const ferry_pool *pool, void *memory, size_t bytes)
 {
     if (pool->has_checker && pool->config.host_reaches)

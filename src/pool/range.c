@@ -194,10 +194,13 @@ map_handles(const ferry_pool *pool, char *memory, size_t bytes, ferry_status *ou
     size_t mapped = 0;
     *out_status = FERRY_OK;
     while (mapped < bytes) {
-        *out_status = backend->range_map(backend->user, memory + mapped, backend->handle_bytes,
-                                         handle_at(pool, memory + mapped));
+        char *at = memory + mapped;
+        ferryi_memory_checker_remove_handle(pool, at, backend->handle_bytes);
+        *out_status =
+            backend->range_map(backend->user, at, backend->handle_bytes, handle_at(pool, at));
         if (*out_status != FERRY_OK)
             break;
+        ferryi_memory_checker_add_handle(pool, at, backend->handle_bytes);
         mapped += backend->handle_bytes;
     }
     return mapped;

@@ -515,7 +515,9 @@ void ferryi_zero_rest(ferry_pool *pool);
 bool ferryi_memory_checker_is_attached(bool host_reaches);
 /* Forbids the use of a new slab until its blocks are handed out. */
 void ferryi_memory_checker_add_slab(const ferry_pool *pool, struct ferryi_slab *slab);
-/* Allows the use of a handle's memory, which is about to be unmapped. */
+/* Forbids the use of a handle's memory, which was mapped, until its blocks are handed out. */
+void ferryi_memory_checker_add_handle(const ferry_pool *pool, void *memory, size_t bytes);
+/* Allows the use of a handle's memory, which the device is about to map or to unmap. */
 void ferryi_memory_checker_remove_handle(const ferry_pool *pool, void *memory, size_t bytes);
 /* Allows the use of a slab's memory, which is about to be freed. */
 void ferryi_memory_checker_remove_slab(const ferry_pool *pool, struct ferryi_slab *slab);

@@ -394,18 +394,18 @@ ferryi_emulated_range_reserve(ferryi_device *device, size_t bytes, void **out)
     struct ferryi_emulated_range *range = NULL;
     /* The mapping is larger by a handle, so that it contains an aligned address. */
     size_t mapped = 0;
-    char *memory = MAP_FAILED;
+    char *mapping = MAP_FAILED;
     if (bytes % FERRYI_EMULATED_HANDLE == 0 &&
         ferryi_add_size(bytes, FERRYI_EMULATED_HANDLE, &mapped))
-        memory = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED)
+        mapping = mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED)
         return fail_range(device, FERRY_ERROR_OUT_OF_MEMORY, "range_reserve", NULL, bytes,
                           "the system has no such addresses");
-    size_t before = -(uintptr_t)memory % FERRYI_EMULATED_HANDLE;
-    munmap(memory + before + bytes, FERRYI_EMULATED_HANDLE - before);
+    size_t before = -(uintptr_t)mapping % FERRYI_EMULATED_HANDLE;
+    char *memory = mapping + before;
+    munmap(memory + bytes, FERRYI_EMULATED_HANDLE - before);
     if (before > 0)
-        munmap(memory, before);
-    memory += before;
+        munmap(mapping, before);
     range = create_range(memory, bytes, FERRYI_RANGE_DEVICE);
     if (range)
         range->parts = calloc(bytes / FERRYI_EMULATED_HANDLE, sizeof(*range->parts));
