@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/store/spare_stores.h"
 
+#include <assert.h>
+
 #include "src/base/hold.h"
 
 typedef _Atomic(struct ferryi_store *) slot;
 
-/* Threads have their variables in different pages, mostly at distances of an odd number of pages.
- */
+/* Fibonacci hashing (Knuth, The Art of Computer Programming 3, section 6.4) of an address that each
+ * thread has for itself. The addresses of several threads may differ by large powers of two. */
 static slot *
 row_of_thread(ferry_context *context)
 {
-    return context->spare_stores[(uintptr_t)&ferryi_hold_thread / 4096 % FERRYI_SPARE_ROWS];
+    static_assert(FERRYI_SPARE_ROWS == 16, "four bits");
+    return context
+        ->spare_stores[(uintptr_t)&ferryi_hold_thread * UINT64_C(0x9e3779b97f4a7c15) >> 60];
 }
 
 static struct ferryi_store *
