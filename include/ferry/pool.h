@@ -161,9 +161,10 @@ typedef struct ferry_block_info {
     const char *label;      /**< that of ferry_block_label(), or NULL */
     bool is_held;
     bool is_pending;   /**< true: the block is idle, and queued work may still use its memory */
-    void *slab;        /**< start of the memory that the pool allocated at once, of which the block
-                            is a part. The blocks of a slab are visited one after the other, in the
-                            order of their addresses, and fill it */
+    void *slab;        /**< start of the memory that the pool allocated at once, or mapped side by
+                            side (`device.handle` in docs/tuning.md), of which the block is a part. The
+                          blocks of a slab are visited one after the other, in the        order of their
+                          addresses, and fill it */
     size_t slab_bytes; /**< size of that memory */
     uint64_t reserved[2];
 } ferry_block_info;

@@ -12,8 +12,29 @@ struct snapshot {
     size_t count, room;
 };
 
+/* Memory without a hole: a slab, or a part of a range. */
+struct run {
+    void *memory;
+    size_t bytes;
+};
+
+FERRYI_POOL_LOCKED static bool
+begins_run(const ferry_block *block)
+{
+    return !block->before || block->before->state == FERRYI_BLOCK_HOLE;
+}
+
+FERRYI_POOL_LOCKED static struct run
+run_from(const ferry_block *block)
+{
+    struct run run = {.memory = block->pointer};
+    for (; block && block->state != FERRYI_BLOCK_HOLE; block = block->after)
+        run.bytes += block->bytes;
+    return run;
+}
+
 FERRYI_POOL_LOCKED static ferry_block_info
-describe(const ferry_pool *pool, const ferry_block *block)
+describe(const ferry_pool *pool, const ferry_block *block, struct run run)
 {
     bool held = block->state == FERRYI_BLOCK_LIVE;
     return (ferry_block_info){
@@ -23,8 +44,8 @@ describe(const ferry_pool *pool, const ferry_block *block)
         .label = held ? atomic_load_explicit(&block->label, memory_order_acquire) : NULL,
         .is_held = held,
         .is_pending = !held && !ferryi_sync_point_is_done(pool->config.order, block->point),
-        .slab = block->slab->memory,
-        .slab_bytes = block->slab->bytes,
+        .slab = run.memory,
+        .slab_bytes = run.bytes,
     };
 }
 
@@ -36,14 +57,18 @@ fill(ferry_pool *pool, struct snapshot *snapshot)
     snapshot->count = 0;
     ferryi_mutex_lock(&pool->mutex);
     ferryi_magazines_empty(pool);
-    FERRYI_EACH_SLAB (pool, slab)
+    FERRYI_EACH_SLAB (pool, slab) {
+        struct run run = {0};
         for (const ferry_block *block = slab->first; block; block = block->after) {
             if (block->state == FERRYI_BLOCK_HOLE)
                 continue;
+            if (begins_run(block))
+                run = run_from(block);
             if (snapshot->count < snapshot->room)
-                snapshot->blocks[snapshot->count] = describe(pool, block);
+                snapshot->blocks[snapshot->count] = describe(pool, block, run);
             snapshot->count++;
         }
+    }
     ferryi_mutex_unlock(&pool->mutex);
 }
 

@@ -253,6 +253,51 @@ skips_growth(struct fixture *fixture)
     return true;
 }
 
+/* Memory that the walk over blocks has seen to be filled by them. */
+struct walk {
+    void *slab;
+    size_t slab_bytes, at, slabs, blocks;
+};
+
+static bool
+check_neighbours(const ferry_block_info *info, void *user)
+{
+    struct walk *walk = user;
+    if (info->slab != walk->slab) {
+        assert_int_equal(walk->at, walk->slab_bytes);
+        walk->slab = info->slab;
+        walk->slab_bytes = info->slab_bytes;
+        walk->at = 0;
+        walk->slabs++;
+    }
+    assert_int_equal(info->slab_bytes, walk->slab_bytes);
+    assert_in_range((char *)info->pointer - ((char *)info->slab + walk->at), 0, info->bytes - 1);
+    walk->at += info->bytes;
+    walk->blocks++;
+    return true;
+}
+
+/* Without a hole between them, blocks are described as those of one slab, which they fill. */
+static void
+test_blocks_are_described_between_holes(void **state)
+{
+    (void)state;
+    struct fixture fixture;
+    ferry_block *kept[5];
+    struct walk walk = {0};
+    open_holed(&fixture, kept);
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, check_neighbours, &walk), FERRY_OK);
+    assert_int_equal(walk.slabs, 1);
+    assert_int_equal(ferry_pool_trim(fixture.pool, 0), FERRY_OK);
+    assert_int_equal(reserved(&fixture), 5 * HANDLE);
+    walk = (struct walk){0};
+    assert_int_equal(ferry_pool_for_each_block(fixture.pool, check_neighbours, &walk), FERRY_OK);
+    assert_int_equal(walk.at, walk.slab_bytes);
+    assert_int_equal(walk.slabs, 5);
+    assert_int_equal(walk.blocks, 5);
+    close_holed(&fixture, kept);
+}
+
 static void
 retire(ferry_block **block, ferry_block *longer)
 {
@@ -393,6 +438,7 @@ main(void)
         cmocka_unit_test(test_old_memory_is_unmapped),
         cmocka_unit_test(test_a_failing_map_loses_nothing),
         cmocka_unit_test(test_a_failing_unmap_loses_nothing),
+        cmocka_unit_test(test_blocks_are_described_between_holes),
         cmocka_unit_test(test_a_block_becomes_longer_where_it_is),
         cmocka_unit_test(test_a_block_that_cannot_become_longer),
         cmocka_unit_test(test_very_large_blocks),
