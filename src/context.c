@@ -39,7 +39,7 @@
 #define PIN_AFTER      10
 #define PIN_AFTER_MOST (FERRYI_NEVER_PINNED - 1)
 
-static void context_end(ferry_context *context);
+static void context_end(ferry_context *context, bool apart);
 static void disown(ferry_context **context);
 
 /* -- creation ---------------------------------------------------------------------------------- */
@@ -338,7 +338,7 @@ ferry_context_create(const ferry_context_options *options, ferry_context **out)
     return FERRY_OK;
 
 fail:
-    context_end(context);
+    context_end(context, false);
     return ferryi_fail_in(status, "create a context");
 }
 
@@ -484,9 +484,11 @@ wait_everywhere(ferry_context *context)
 }
 
 /* Waits for all work, reports leaks and frees everything except the context's struct (its shell;
- * see shell.h). Accepts a partly created context. Must not run on a thread of the context. */
+ * see shell.h). Accepts a partly created context. Must not run on a thread of the context. If
+ * `apart` is true, this is a separate thread, and no capture goes on while memory is freed.
+ * Captures are not held off while functions of the program run, which may wait for one. */
 static void
-context_end(ferry_context *context)
+context_end(ferry_context *context, bool apart)
 {
     if (context->shared)
         stop_sharing(context);
@@ -501,6 +503,8 @@ context_end(ferry_context *context)
         (void)wait_everywhere(context);
     ferryi_streams_close(context);
     ferryi_event_times_close(context);
+    if (apart)
+        ferryi_captures_hold_off();
     ferryi_place_pools_close(context);
     ferryi_engine_destroy(&context->engine);
     for (int place = 1; place <= context->place_count; place++)
@@ -508,6 +512,8 @@ context_end(ferry_context *context)
     ferryi_order_clear(&context->order);
     for (int place = 1; place <= context->place_count; place++)
         context->devices[place]->ops->close(context->devices[place]);
+    if (apart)
+        ferryi_captures_release();
     atomic_store(&context->closed, true);
     ferryi_trace_close(&context->trace);
     ferryi_after_fork_remove(context);
@@ -560,9 +566,7 @@ end_here(void *argument)
 {
     ferry_context *context = argument;
     struct ferryi_log log = context->log;
-    ferryi_captures_hold_off();
-    context_end(context);
-    ferryi_captures_release();
+    context_end(context, true);
     ferryi_log(&log, FERRY_LOG_INFO,
                "destroy a context: a separate thread has ended it, because its last owner was a "
                "callback or a lease");
@@ -652,7 +656,7 @@ destroy(ferry_context **context, bool waits)
     if (!(may_end && waits) && end_elsewhere(given) == FERRY_OK)
         return;
     if (may_end) {
-        context_end(given);
+        context_end(given, false);
     } else {
         atomic_store(&given->owners, 1);
         *context = given;

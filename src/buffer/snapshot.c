@@ -35,8 +35,8 @@ struct owners {
 static void
 add_replicas(struct owners *owners, ferryi_store *store)
 {
-    const ferryi_site site = atomic_load_explicit(&store->site, memory_order_acquire);
     ferryi_store_lock(store);
+    const ferryi_site site = atomic_load_explicit(&store->site, memory_order_acquire);
     for (int place = 0; place <= store->context->place_count; place++) {
         const ferry_block *block = store->copies[place].block;
         if (!block)

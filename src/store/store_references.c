@@ -22,7 +22,10 @@ bool
 ferryi_store_retain_living(ferryi_store *store)
 {
     ferryi_store_lock(store);
-    bool living = store->references > 0 || store->claim_count > 0;
+    /* Without a reference, open scopes keep the storage alive only if it is doomed: a store that is
+     * being freed has a claim for a moment, too, when bytes go back to the memory that it wraps. */
+    bool is_doomed = atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DOOMED;
+    bool living = store->references > 0 || (store->claim_count > 0 && is_doomed);
     store->references += living;
     if (living) /* the new reference keeps the buffer's storage alive, so the removal of the last
                    claim (range lock) must not free the storage */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/stream/captures.h"
 
+#include "src/base/fork.h"
+
 #define POLL_NS 20000u
 
 /* Numbers of the captures of all contexts that Ferry has begun, and of the threads that hold
@@ -8,12 +10,30 @@
 static atomic_int captures, holds;
 static atomic_bool exits;
 
+/* The captures and the holds of the parent are not there in the child of a fork. */
+static void
+forget(bool in_child)
+{
+    if (!in_child)
+        return;
+    atomic_store(&captures, 0);
+    atomic_store(&holds, 0);
+}
+
+static struct ferryi_fork_part counts = {.after = forget};
+FERRYI_AT_FORK(counts)
+
 ferry_status
 ferryi_capture_begin(ferryi_device *device, void *stream)
 {
-    atomic_fetch_add(&captures, 1);
-    while (atomic_load(&holds) > 0)
+    for (;;) {
+        atomic_fetch_add(&captures, 1);
+        if (atomic_load(&holds) == 0)
+            break;
+        /* A capture that waits is none for the threads that hold captures off. */
+        atomic_fetch_sub(&captures, 1);
         ferryi_sleep_ns(POLL_NS);
+    }
     ferry_status status = FERRYI_CALL(device, capture_begin, stream);
     if (status != FERRY_OK)
         atomic_fetch_sub(&captures, 1);

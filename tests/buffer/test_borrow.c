@@ -319,6 +319,49 @@ test_checked_runs_compare_wraps(void **state)
     free(kept);
 }
 
+static bool
+destroy_context(const ferry_buffer_info *info, void *user)
+{
+    (void)info;
+    ferry_context_destroy(user);
+    return false;
+}
+
+static void
+count_end(ferry_log_level level, const char *message, void *user)
+{
+    (void)level;
+    atomic_fetch_add((atomic_int *)user, strstr(message, "a separate thread has ended it") != NULL);
+}
+
+/* A wrap is destroyed, which brings its bytes back, while a separate thread ends its context. */
+static void
+test_a_wrap_ends_beside_its_context(void **state)
+{
+    enum { MANY = 4 << 20 };
+    fixture *f = *state;
+    const int seven = 7;
+    atomic_int ended = 0;
+    ferry_buffer *any = make_ints(f, 10), *wrap;
+    ferry_context *other;
+    int *memory = calloc(MANY, sizeof(*memory));
+    assert_non_null(memory);
+    OK(ferry_context_create(&(ferry_context_options){.log = count_end, .log_user = &ended},
+                            &other));
+    ferry_stream *stream = ferry_context_stream(other, 1);
+    OK(ferry_buffer_wrap_host(other, INT, MANY, memory, NULL, &wrap));
+    OK(ferry_buffer_fill(wrap, INT, 0, MANY, &seven, &(ferry_copy_options){.stream = stream}));
+    OK(ferry_stream_synchronize(stream));
+    OK(ferry_context_for_each_buffer(f->context, destroy_context, &other));
+    ferry_buffer_destroy(&wrap);
+    while (atomic_load(&ended) == 0)
+        ferryi_sleep_ns(100000);
+    assert_int_equal(memory[0], 7);
+    assert_int_equal(memory[MANY - 1], 7);
+    free(memory);
+    ferry_buffer_destroy(&any);
+}
+
 int
 main(void)
 {
@@ -332,6 +375,7 @@ main(void)
         TEST(test_outside_writes_are_marked),
         TEST(test_queued_calls_end_before_the_wrap),
         cmocka_unit_test(test_checked_runs_compare_wraps),
+        TEST(test_a_wrap_ends_beside_its_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -733,6 +733,51 @@ test_a_context_ends_after_a_recording(void **state)
     ferry_stream_destroy(&stream);
 }
 
+static ferry_stream *recorded_in_callback;
+static ferry_graph *graph_of_callback;
+static atomic_bool callback_ends;
+
+static void
+record_in_callback(void *memory, void *user)
+{
+    (void)memory;
+    (void)user;
+    graph_of_callback = begin(recorded_in_callback, "in a callback");
+    OK(ferry_graph_end(graph_of_callback));
+    atomic_store(&callback_ends, true);
+}
+
+static bool
+destroy_context(const ferry_buffer_info *info, void *user)
+{
+    (void)info;
+    ferry_context_destroy(user);
+    return false;
+}
+
+/* A separate thread ends a context, and calls the program, which records a graph there. */
+static void
+test_a_context_that_ends_calls_back(void **state)
+{
+    fixture *f = *state;
+    static int memory[COUNT];
+    need_graphs(f, false);
+    const ferry_wrap_options options = {.on_release = record_in_callback};
+    ferry_context *other;
+    ferry_buffer *wrap, *x = make_ints(f, COUNT);
+    recorded_in_callback = make_stream(f, 1);
+    atomic_store(&callback_ends, false);
+    OK(ferry_context_create(&(ferry_context_options){.devices = "host"}, &other));
+    OK(ferry_buffer_wrap_host(other, INT, COUNT, memory, &options, &wrap));
+    OK(ferry_context_for_each_buffer(f->context, destroy_context, &other));
+    while (!atomic_load(&callback_ends))
+        ferryi_sleep_ns(100000);
+    ferry_graph_destroy(&graph_of_callback);
+    ferry_buffer_destroy(&wrap);
+    ferry_buffer_destroy(&x);
+    ferry_stream_destroy(&recorded_in_callback);
+}
+
 /* -- failures ---------------------------------------------------------------------------------- */
 
 static atomic_bool fails;
@@ -927,6 +972,7 @@ main(void)
         TEST(test_another_thread_writes),
         TEST(test_a_pool_frees_after_a_recording),
         TEST(test_a_context_ends_after_a_recording),
+        TEST(test_a_context_that_ends_calls_back),
         TEST(test_a_failing_launch_loses_what_it_writes),
         TEST(test_failing_driver_calls),
         TEST(test_a_launch_is_one_driver_call),

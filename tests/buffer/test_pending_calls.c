@@ -432,6 +432,26 @@ test_messages_name_what_was_lost(void **state)
     kernels_close(&k);
 }
 
+/* A buffer that is destroyed while a host function is queued leaves no mark of it in its storage.
+ */
+static void
+test_queued_work_leaves_no_mark(void **state)
+{
+    fixture *f = *state;
+    work w;
+    work_open(f, &w);
+    work_gate(false);
+    ferry_buffer *b = make_counting(f, COUNT, 0);
+    OK(launch_add(&w, f->stream, b, 0, COUNT, 1));
+    ferry_buffer_destroy(&b);
+    work_gate(true);
+    OK(ferry_stream_synchronize(f->stream));
+    b = make_ints(f, COUNT);
+    assert_int_equal(atomic_load(&b->store->word), 0);
+    ferry_buffer_destroy(&b);
+    work_close(&w);
+}
+
 int
 main(void)
 {
@@ -447,6 +467,7 @@ main(void)
         ROOMY(test_kernels_run_before_a_failed_launch_ends),
         LAZY(test_a_wrap_ends_under_a_kernel_that_fails),
         LAZY(test_messages_name_what_was_lost),
+        LAZY(test_queued_work_leaves_no_mark),
     };
     return cmocka_run_group_tests_name("pending calls", tests, NULL, NULL);
 }
