@@ -73,10 +73,12 @@ static void
 begin(ferryi_store *store, size_t bytes, const ferry_buffer_options *options)
 {
     ferryi_valid_map_reuse(&store->map, bytes);
-    /* what the last buffer may have left */
-    atomic_fetch_and_explicit(&store->word,
-                              ~(uint64_t)(FERRYI_STORE_PENDING_CALLS | FERRYI_STORE_WAITERS),
-                              memory_order_relaxed);
+    /* What the last buffer may have left. No other thread writes the word while the store is locked
+     * or not yet listed. */
+    const uint64_t word = atomic_load_explicit(&store->word, memory_order_relaxed);
+    atomic_store_explicit(&store->word,
+                          word & ~(uint64_t)(FERRYI_STORE_PENDING_CALLS | FERRYI_STORE_WAITERS),
+                          memory_order_relaxed);
     store->visited = (uint32_t)store->next_id;
     store->references = 1;
     store->exists = 0;

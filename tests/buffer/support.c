@@ -117,6 +117,21 @@ living_stores(ferry_context *context)
 }
 
 void
+count_end(ferry_log_level level, const char *message, void *user)
+{
+    (void)level;
+    atomic_fetch_add((atomic_int *)user, strstr(message, "a separate thread has ended it") != NULL);
+}
+
+bool
+destroy_context(const ferry_buffer_info *info, void *user)
+{
+    (void)info;
+    ferry_context_destroy(user);
+    return false;
+}
+
+void
 fixture_close(fixture *f)
 {
     fixture_finish(f);

@@ -72,6 +72,11 @@ void fixture_close(fixture *f);
 void fixture_finish(fixture *f);
 /* Returns the number of the context's buffers, without spare stores. */
 size_t living_stores(ferry_context *context);
+/* A log callback that adds to an atomic_int, `user`, how often a separate thread has ended a
+ * context. */
+void count_end(ferry_log_level level, const char *message, void *user);
+/* A visit of buffers that destroys the context at `user`, which a separate thread then ends. */
+bool destroy_context(const ferry_buffer_info *info, void *user);
 /* Checks that an error message containing `part` was logged. Clears the message, so that the
  * teardown of the test does not fail. */
 void fixture_expect_log(fixture *f, const char *part);

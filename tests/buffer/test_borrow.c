@@ -319,21 +319,6 @@ test_checked_runs_compare_wraps(void **state)
     free(kept);
 }
 
-static bool
-destroy_context(const ferry_buffer_info *info, void *user)
-{
-    (void)info;
-    ferry_context_destroy(user);
-    return false;
-}
-
-static void
-count_end(ferry_log_level level, const char *message, void *user)
-{
-    (void)level;
-    atomic_fetch_add((atomic_int *)user, strstr(message, "a separate thread has ended it") != NULL);
-}
-
 /* A wrap is destroyed, which brings its bytes back, while a separate thread ends its context. */
 static void
 test_a_wrap_ends_beside_its_context(void **state)

@@ -695,13 +695,6 @@ test_a_pool_frees_after_a_recording(void **state)
     fixture_close(&other);
 }
 
-static void
-count_end(ferry_log_level level, const char *message, void *user)
-{
-    (void)level;
-    atomic_fetch_add((atomic_int *)user, strstr(message, "a separate thread has ended it") != NULL);
-}
-
 /* A separate thread that ends a context frees memory, too. */
 static void
 test_a_context_ends_after_a_recording(void **state)
@@ -745,14 +738,6 @@ record_in_callback(void *memory, void *user)
     graph_of_callback = begin(recorded_in_callback, "in a callback");
     OK(ferry_graph_end(graph_of_callback));
     atomic_store(&callback_ends, true);
-}
-
-static bool
-destroy_context(const ferry_buffer_info *info, void *user)
-{
-    (void)info;
-    ferry_context_destroy(user);
-    return false;
 }
 
 /* A separate thread ends a context, and calls the program, which records a graph there. */
