@@ -68,6 +68,7 @@ static const struct capability {
     {FERRY_CAN_COOPERATE, "cooperate"},
     {FERRY_CAN_CLUSTER, "cluster"},
     {FERRY_CAN_OVERLAP, "overlap"},
+    {FERRY_CAN_SHARE, "share"},
 };
 
 enum { CAPABILITY_COUNT = sizeof(capability_names) / sizeof(capability_names[0]) };

@@ -123,7 +123,9 @@ typedef enum ferry_capability {
     FERRY_CAN_CAPTURE = 1 << 8,           /**< capture streams into CUDA graphs */
     FERRY_CAN_COOPERATE = 1 << 9,         /**< take launches with FERRY_LAUNCH_COOPERATIVE */
     FERRY_CAN_CLUSTER = 1 << 10,          /**< take launches with ferry_grid.cluster */
-    FERRY_CAN_OVERLAP = 1 << 11           /**< take launches with FERRY_LAUNCH_OVERLAP */
+    FERRY_CAN_OVERLAP = 1 << 11,          /**< take launches with FERRY_LAUNCH_OVERLAP */
+    FERRY_CAN_SHARE = 1 << 12             /**< share memory with other processes, see
+                                               <ferry/share.h> */
 } ferry_capability;
 
 /** Language of the kernel code that a device runs. */

@@ -63,6 +63,9 @@ enum {
     FERRYI_DEVICE_FINDS_PINNED = 1u << 25,
     /* the device has file_open, which may succeed */
     FERRYI_DEVICE_TAKES_FILES = 1u << 26,
+    /* memory of several processes is a mapped file, which lives as long as one of them maps it;
+     * other devices free it with the process that allocated it */
+    FERRYI_DEVICE_MAPS_FILES = 1u << 27,
 };
 
 struct ferryi_device_properties {
@@ -109,6 +112,25 @@ struct ferryi_file_copy {
     uint64_t offset; /* in the file; like `bytes`, a multiple of FERRYI_FILE_ALIGN */
     size_t bytes;
     bool stores; /* whether the file is the target */
+};
+
+/* Bytes by which a driver names memory or an event to other processes; those of CUDA and HIP. */
+#define FERRYI_TOKEN_BYTES 64
+
+struct ferryi_token {
+    unsigned char bytes[FERRYI_TOKEN_BYTES];
+};
+
+/* Memory that several processes use. */
+struct ferryi_shared_memory {
+    size_t bytes;
+    /* A device with FERRYI_DEVICE_MAPS_FILES uses `bytes` bytes of the file from `offset` on, which
+     * is a multiple of the page size. Other devices use the token. */
+    int file;
+    size_t offset;
+    struct ferryi_token token;
+    bool read_only; /* whether the process that opens the memory only reads it */
+    bool is_opened; /* whether the memory is that of shared_open() */
 };
 
 /* A launch of a kernel in loaded code. Each element of `arguments` is the address of an argument's
@@ -175,6 +197,29 @@ struct ferryi_device_ops {
     /* Unmaps and frees a handle, which range_map() has mapped with these arguments. No queued work
      * may use its memory. May wait for the device. */
     ferry_status (*range_unmap)(ferryi_device *device, void *memory, size_t bytes, void *handle);
+
+    /* -- memory of several processes; a device that has it has FERRY_CAN_SHARE -- */
+
+    /* Allocates uninitialised DEVICE memory that other processes may open, aligned like that of
+     * memory_alloc. The caller sets `bytes`, which is not 0, `file` and `offset`; the call sets the
+     * token. Fails with FERRY_ERROR_OUT_OF_MEMORY if there is too little memory. */
+    ferry_status (*shared_alloc)(ferryi_device *device, struct ferryi_shared_memory *shared,
+                                 void **out);
+    /* Opens memory that another process allocated with shared_alloc(), and that still exists. */
+    ferry_status (*shared_open)(ferryi_device *device, const struct ferryi_shared_memory *shared,
+                                void **out);
+    /* Ends the use of memory of shared_alloc() or shared_open(). No queued work may use it. If the
+     * device does not map files, no other process may have memory of shared_alloc() open. May wait
+     * for the device. */
+    ferry_status (*shared_free)(ferryi_device *device, const struct ferryi_shared_memory *shared,
+                                void *memory);
+    /* Creates an event that other processes may open, which is not timed. shared_event_open() opens
+     * it. Both processes may record it and wait for it, and each destroys it with event_destroy().
+     * They fail with UNSUPPORTED if the driver has no such events. */
+    ferry_status (*shared_event_create)(ferryi_device *device, struct ferryi_token *out_token,
+                                        void **out);
+    ferry_status (*shared_event_open)(ferryi_device *device, const struct ferryi_token *token,
+                                      void **out);
 
     /* -- memory of others -- */
 
@@ -345,13 +390,14 @@ struct ferryi_device_ops {
 #define FERRYI_EMULATED_SLOTS(X) \
     X(memory_info) X(synchronize) X(memory_alloc) X(memory_free) \
     X(range_reserve) X(range_release) X(range_map) X(range_unmap) \
+    X(shared_alloc) X(shared_open) X(shared_free) \
     X(memory_users) X(host_register) X(host_unregister) X(host_call) \
     X(stream_create) X(stream_destroy) X(stream_synchronize) X(stream_is_capturing) X(stream_wait) \
     X(event_create) X(event_destroy) X(event_record) X(event_query) X(event_synchronize) \
     X(event_elapsed) X(copy) X(copy_2d) X(copy_batch) X(fill) \
     X(prefetch) X(advise)
 #define FERRYI_DEVICE_SLOTS(X) \
-    FERRYI_EMULATED_SLOTS(X) X(memory_is_pinned) X(stream_check) X(stream_id) \
+    FERRYI_EMULATED_SLOTS(X) X(shared_event_create) X(shared_event_open) X(memory_is_pinned) X(stream_check) X(stream_id) \
     X(event_create_in) X(event_record_in) X(file_open) X(file_copy) X(file_close) \
     X(code_load) X(code_build) X(code_unload) X(code_function) X(code_parameters) X(launch) \
     X(capture_begin) X(capture_end) X(graph_launch) X(graph_destroy)

@@ -31,6 +31,13 @@ UNSUPPORTED(range_reserve, ferryi_device *device, size_t bytes, void **out)
 UNSUPPORTED(range_release, ferryi_device *device, void *range, size_t bytes)
 UNSUPPORTED(range_map, ferryi_device *device, void *memory, size_t bytes, void **out_handle)
 UNSUPPORTED(range_unmap, ferryi_device *device, void *memory, size_t bytes, void *handle)
+UNSUPPORTED(shared_alloc, ferryi_device *device, struct ferryi_shared_memory *shared, void **out)
+UNSUPPORTED(shared_open, ferryi_device *device, const struct ferryi_shared_memory *shared,
+            void **out)
+UNSUPPORTED(shared_free, ferryi_device *device, const struct ferryi_shared_memory *shared,
+            void *memory)
+UNSUPPORTED(shared_event_create, ferryi_device *device, struct ferryi_token *out_token, void **out)
+UNSUPPORTED(shared_event_open, ferryi_device *device, const struct ferryi_token *token, void **out)
 UNSUPPORTED(memory_users, ferryi_device *device, const void *memory, unsigned *out)
 UNSUPPORTED(memory_is_pinned, ferryi_device *device, const void *memory, size_t bytes, bool *out)
 UNSUPPORTED(host_register, ferryi_device *device, void *memory, size_t bytes)

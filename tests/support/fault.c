@@ -100,6 +100,11 @@ GIVE(range_reserve, (ferryi_device *device, size_t bytes, void **out), bytes, ou
 TAKE(range_release, (ferryi_device *device, void *range, size_t bytes), range, range, bytes)
 GIVE(range_map, (ferryi_device *device, void *memory, size_t bytes, void **out_handle), memory, bytes, out_handle)
 TAKE(range_unmap, (ferryi_device *device, void *memory, size_t bytes, void *handle), memory, memory, bytes, handle)
+GIVE(shared_alloc, (ferryi_device *device, struct ferryi_shared_memory *shared, void **out), shared, out)
+GIVE(shared_open, (ferryi_device *device, const struct ferryi_shared_memory *shared, void **out), shared, out)
+TAKE(shared_free, (ferryi_device *device, const struct ferryi_shared_memory *shared, void *memory), memory, shared, memory)
+GIVE(shared_event_create, (ferryi_device *device, struct ferryi_token *out_token, void **out), out_token, out)
+GIVE(shared_event_open, (ferryi_device *device, const struct ferryi_token *token, void **out), token, out)
 PASS(memory_users, (ferryi_device *device, const void *memory, unsigned *out), memory, out)
 PASS(memory_is_pinned, (ferryi_device *device, const void *memory, size_t bytes, bool *out), memory, bytes, out)
 GIVE(host_register, (ferryi_device *device, void *memory, size_t bytes), memory, bytes)
@@ -246,6 +251,11 @@ static const struct ferryi_device_ops fault_ops = {
     SLOT(range_release),
     SLOT(range_map),
     SLOT(range_unmap),
+    SLOT(shared_alloc),
+    SLOT(shared_open),
+    SLOT(shared_free),
+    SLOT(shared_event_create),
+    SLOT(shared_event_open),
     SLOT(memory_users),
     SLOT(memory_is_pinned),
     SLOT(host_register),

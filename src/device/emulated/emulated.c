@@ -131,7 +131,7 @@ fill_head(ferryi_emulated *emulated, int ordinal)
     head->kind = emulated->scheduler->kind;
     head->capabilities = FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
                          FERRY_CAN_RUN_HOST_FUNCTION | FERRY_CAN_BATCH | FERRY_CAN_PEER |
-                         FERRYI_DEVICE_HOST_VISIBLE;
+                         FERRY_CAN_SHARE | FERRYI_DEVICE_HOST_VISIBLE | FERRYI_DEVICE_MAPS_FILES;
     head->properties.native = ordinal;
     head->properties.total_bytes = emulated->limit_bytes;
     head->properties.handle_bytes = FERRYI_EMULATED_HANDLE;

@@ -51,6 +51,7 @@ struct ferryi_emulated_range {
     /* Of reserved addresses: whether each part of FERRYI_EMULATED_HANDLE bytes has memory. NULL for
      * other memory, which is there as a whole. Changed under the mutex of the list. */
     _Atomic bool *parts;
+    bool is_mapped; /* whether the memory is a mapped file, which other processes may map, too */
     _Atomic uint64_t prefetches,
         advices; /* number of prefetch and advise calls for this range of managed memory */
 };

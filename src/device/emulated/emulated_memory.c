@@ -171,7 +171,7 @@ ferryi_range_release(struct ferryi_emulated_range *range)
 {
     if (!range || atomic_fetch_sub(&range->holders, 1) != 1)
         return;
-    if (range->parts)
+    if (range->parts || range->is_mapped)
         munmap(range->start, range->bytes);
     else if (range->origin != FERRYI_RANGE_REGISTERED)
         free(range->start);
@@ -382,6 +382,64 @@ ferryi_emulated_memory_info(ferryi_device *device, size_t *out_free, size_t *out
     ferryi_emulated *emulated = ferryi_emulated_of(device);
     *out_free = emulated->limit_bytes - used_bytes(&emulated->ranges);
     *out_total = emulated->limit_bytes;
+    return FERRY_OK;
+}
+
+/* -- memory of several processes -- */
+
+/* Maps the part of the file as memory of the device. */
+static ferry_status
+map_shared(ferryi_emulated *emulated, const char *call, const struct ferryi_shared_memory *shared,
+           void **out)
+{
+    const ferryi_device *device = &emulated->head;
+    const int access = shared->read_only ? PROT_READ : PROT_READ | PROT_WRITE;
+    char *memory =
+        mmap(NULL, shared->bytes, access, MAP_SHARED, shared->file, (off_t)shared->offset);
+    if (memory == MAP_FAILED)
+        return fail_range(device, FERRY_ERROR_OUT_OF_MEMORY, call, NULL, shared->bytes,
+                          "the system cannot map it");
+    struct ferryi_emulated_range *range = create_range(memory, shared->bytes, FERRYI_RANGE_DEVICE);
+    if (range) {
+        range->is_mapped = true;
+        if (add_range(&emulated->ranges, range, emulated->limit_bytes) == ADDED) {
+            *out = memory;
+            return FERRY_OK;
+        }
+    }
+    free(range);
+    munmap(memory, shared->bytes);
+    return fail_range(device, FERRY_ERROR_OUT_OF_MEMORY, call, NULL, shared->bytes,
+                      "emulated out of memory");
+}
+
+ferry_status
+ferryi_emulated_shared_alloc(ferryi_device *device, struct ferryi_shared_memory *shared, void **out)
+{
+    FERRYI_OR_RETURN(map_shared(ferryi_emulated_of(device), "shared_alloc", shared, out));
+    memset(*out, FERRYI_EMULATED_GARBAGE, ferryi_garbage_bytes(shared->bytes));
+    return FERRY_OK;
+}
+
+/* Memory of others counts, too, as each process has an emulated device for itself. */
+ferry_status
+ferryi_emulated_shared_open(ferryi_device *device, const struct ferryi_shared_memory *shared,
+                            void **out)
+{
+    return map_shared(ferryi_emulated_of(device), "shared_open", shared, out);
+}
+
+ferry_status
+ferryi_emulated_shared_free(ferryi_device *device, const struct ferryi_shared_memory *shared,
+                            void *memory)
+{
+    bool used;
+    struct ferryi_emulated_range *range = remove_range(&ferryi_emulated_of(device)->ranges, memory,
+                                                       FERRYI_RANGE_DEVICE, false, &used);
+    if (!range)
+        return fail_range(device, FERRY_ERROR_DEVICE, "shared_free", memory, shared->bytes,
+                          "no live memory starts there");
+    ferryi_range_release(range);
     return FERRY_OK;
 }
 
