@@ -15,6 +15,7 @@
 #include "src/debug/debug.h"
 #include "src/kernel/host_threads.h"
 #include "src/kernel/kernel.h"
+#include "src/store/shared.h"
 #include "src/store/store.h"
 #include "src/stream/captures.h"
 #include "src/stream/event.h"
@@ -501,6 +502,7 @@ context_end(ferry_context *context, bool apart)
     /* A callback of a buffer that was released may have queued work. */
     if (report_and_kill_stores(context) && status == FERRY_OK)
         (void)wait_everywhere(context);
+    ferryi_shared_sweep(context, true);
     ferryi_streams_close(context);
     ferryi_event_times_close(context);
     if (apart)

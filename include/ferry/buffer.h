@@ -83,7 +83,8 @@ typedef struct ferry_buffer_options {
                                    default: 256 */
     ferry_memory_kind memory; /**< kind of memory of the host replica: FERRY_MEMORY_DEFAULT,
                                    FERRY_MEMORY_PAGEABLE or FERRY_MEMORY_PINNED. With
-                                   FERRY_MEMORY_MANAGED one replica serves all places */
+                                   FERRY_MEMORY_MANAGED one replica serves all places.
+                                   FERRY_MEMORY_SHARED: see <ferry/share.h> */
     bool scrub;               /**< each OVERWRITE access first sets its range to zero, so bytes that
                                    it does not write read as zero. "Accesses" in docs/concepts.md
                                    says when that loses old values */
@@ -92,8 +93,9 @@ typedef struct ferry_buffer_options {
                                it. If that fails, the memory stays allocated until the context ends,
                                and the failure is logged. Not covered: the staging ring, which
                                buffers with FERRY_MEMORY_PINNED do not use, memory of the caller,
-                               files, and a device that fails */
-    uint64_t reserved[4];
+                               shared memory, files, and a device that fails */
+    int place; /**< with FERRY_MEMORY_SHARED: the place whose memory is shared; default: the host */
+    uint64_t reserved[3];
 } ferry_buffer_options;
 
 /**
@@ -136,9 +138,12 @@ typedef struct ferry_buffer_info {
     uint32_t places_with_copy; /**< bit p: place p has a replica */
     uint32_t places_current;   /**< bit p: place p holds every written byte */
     uint32_t scopes;           /**< number of open scopes and open leases on the whole base */
-    bool borrowed;             /**< the buffer wraps memory of the caller */
+    bool borrowed;             /**< the buffer wraps memory of the caller, or shares memory with
+                                    other processes */
     /** nothing may be written through this handle */
     bool read_only;
+    bool away;                /**< other processes share the memory, and this one has not acquired
+                                   it */
     bool page_locked;         /**< the host replica exists and is page-locked */
     size_t allocated_bytes;   /**< bytes that all replicas of the base use from pools; wrapped
                                    memory does not count */

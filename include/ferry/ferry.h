@@ -28,6 +28,7 @@
 #include <ferry/pool.h>
 #include <ferry/scope.h>
 #include <ferry/scoped.h>
+#include <ferry/share.h>
 #include <ferry/status.h>
 #include <ferry/stream.h>
 #include <ferry/version.h>

@@ -38,7 +38,9 @@ typedef enum ferry_memory_kind {
     FERRY_MEMORY_DEVICE = 1,   /**< memory of a device */
     FERRY_MEMORY_PINNED = 2,   /**< page-locked host memory */
     FERRY_MEMORY_PAGEABLE = 3, /**< ordinary host memory */
-    FERRY_MEMORY_MANAGED = 4   /**< memory that host and devices access by the same pointer */
+    FERRY_MEMORY_MANAGED = 4,  /**< memory that host and devices access by the same pointer */
+    FERRY_MEMORY_SHARED = 5    /**< memory that other processes may use, too, of buffers only, see
+                                    <ferry/share.h> */
 } ferry_memory_kind;
 
 /**

@@ -8,6 +8,7 @@
 
 #include "src/base/callback.h"
 #include "src/buffer/lease.h"
+#include "src/buffer/share.h"
 #include "src/debug/debug.h"
 #include "src/store/checked.h"
 #include "src/store/claim.h"
@@ -45,11 +46,14 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "create a buffer: alignment %zu is no power of two up to %zu",
                            options->align, MAX_ALIGN);
-    if (options->memory < FERRY_MEMORY_DEFAULT || options->memory > FERRY_MEMORY_MANAGED ||
+    if (options->memory < FERRY_MEMORY_DEFAULT || options->memory > FERRY_MEMORY_SHARED ||
         options->memory == FERRY_MEMORY_DEVICE)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "create a buffer: memory kind %d is not one for buffers",
                            (int)options->memory);
+    if (options->place != FERRY_PLACE_HOST && options->memory != FERRY_MEMORY_SHARED)
+        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                           "create a buffer: a place is given, but only shared memory has one");
     if (options->memory == FERRY_MEMORY_MANAGED && !can_manage(context))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "create a managed buffer: not every device of the context has managed "
@@ -57,11 +61,10 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
     return FERRY_OK;
 }
 
-/* Checks the arguments that are common to all calls that create a buffer. Sets `*out_bytes` to the
- * size of the buffer. */
-static ferry_status
-check_creation(ferry_context *context, const ferry_element *element, size_t count, const void *out,
-               const char *what, const ferry_element **out_interned, size_t *out_bytes)
+ferry_status
+ferryi_buffer_check_creation(ferry_context *context, const ferry_element *element, size_t count,
+                             const void *out, const char *what, const ferry_element **out_interned,
+                             size_t *out_bytes)
 {
     if (!context || !element || !out)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL",
@@ -90,9 +93,11 @@ ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t
     const ferry_element *interned;
     size_t bytes;
     ferryi_store *store;
-    FERRYI_OR_RETURN(
-        check_creation(context, element, count, out, "create a buffer", &interned, &bytes));
+    FERRYI_OR_RETURN(ferryi_buffer_check_creation(context, element, count, out, "create a buffer",
+                                                  &interned, &bytes));
     FERRYI_OR_RETURN(check_options(context, options));
+    if (options && options->memory == FERRY_MEMORY_SHARED)
+        return ferryi_share_create(context, interned, count, bytes, options, out);
     FERRYI_OR_RETURN(ferryi_store_create(context, bytes, options, true, &store));
     *out = ferryi_store_open(store, interned, count);
     return FERRY_OK;
@@ -133,12 +138,7 @@ wrap(ferry_context *context, const ferry_element *interned, size_t bytes, void *
     }
     /* Other threads find the store in the context's list, and look at it under its lock. */
     ferryi_store_lock(store);
-    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
-    copy->pointer = memory;
-    copy->written = written;
-    store->exists = FERRYI_PLACE_BIT(place);
-    store->borrowed_place = (uint8_t)place;
-    store->read_only = options->read_only;
+    ferryi_store_borrow(store, place, memory, written, options->read_only);
     ferryi_valid_map_commit_whole(&store->map, place, FERRYI_CHANGE_OVERWRITE);
     ferryi_store_unlock(store);
     *out = ferryi_store_open(store, interned, count);
@@ -168,8 +168,8 @@ ferry_buffer_wrap_host(ferry_context *context, const ferry_element *element, siz
 {
     const ferry_element *interned;
     size_t bytes;
-    ferry_status status =
-        check_creation(context, element, count, out, "wrap host memory", &interned, &bytes);
+    ferry_status status = ferryi_buffer_check_creation(context, element, count, out,
+                                                       "wrap host memory", &interned, &bytes);
     if (status == FERRY_OK)
         status = check_wrapped(context, interned, memory, count, options, "wrap host memory");
     return status == FERRY_OK
@@ -206,8 +206,8 @@ ferry_buffer_wrap_device(ferry_context *context, const ferry_element *element, s
     size_t bytes;
     ferryi_timeline *timeline;
     ferryi_sync_point written = 0;
-    ferry_status status =
-        check_creation(context, element, count, out, "wrap device memory", &interned, &bytes);
+    ferry_status status = ferryi_buffer_check_creation(context, element, count, out,
+                                                       "wrap device memory", &interned, &bytes);
     if (status == FERRY_OK)
         status = check_wrapped(context, interned, memory, count, options, "wrap device memory");
     if (status == FERRY_OK)
@@ -249,7 +249,9 @@ check_wrap_end(ferry_buffer *const *buffer, ferry_stream *stream, const char *wh
                                               FERRY_REST, what, &range);
     if (status == FERRY_OK && stream)
         status = ferryi_stream_find_timeline(store->context, stream, what, out_timeline);
-    if (status == FERRY_OK && store->borrowed_place == FERRYI_PLACE_NONE)
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (status == FERRY_OK &&
+        (store->borrowed_place == FERRYI_PLACE_NONE || (cold && cold->shared)))
         status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": it wraps no memory",
                              verb, ferryi_store_name(store));
     if (status == FERRY_OK)

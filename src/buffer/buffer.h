@@ -22,6 +22,11 @@
 ferry_status ferryi_buffer_check(const ferry_buffer *buffer, const ferry_element *element,
                                  ferry_access access, size_t offset, size_t count, const char *what,
                                  struct ferryi_range *out);
+/* Checks the arguments that are common to all calls that create a buffer. Sets `*out_bytes` to the
+ * size of the buffer. */
+ferry_status ferryi_buffer_check_creation(ferry_context *context, const ferry_element *element,
+                                          size_t count, const void *out, const char *what,
+                                          const ferry_element **out_interned, size_t *out_bytes);
 /* Finds out why a fast check, which sets no message, rejected the arguments of a call. Sets the
  * error message and returns the status of the failure. */
 ferry_status ferryi_buffer_refuse(const ferry_buffer *buffer, const ferry_element *element,

@@ -114,7 +114,7 @@ bool
 ferry_buffer_is_current(ferry_buffer *buffer, int place)
 {
     if (!buffer || place < 0 || place > buffer->store->context->place_count ||
-        ferryi_store_is_dead(buffer->store))
+        !ferryi_store_is_usable(buffer->store))
         return false;
     struct ferryi_validity validity = ferryi_store_validity(buffer->store, whole_of(buffer));
     return !validity.lost && (validity.all & FERRYI_PLACE_BIT(place));
@@ -153,6 +153,7 @@ ferryi_store_get_info(ferryi_store *store, struct ferryi_range range, ferry_buff
     out->handles = store->references - out->leases;
     out->borrowed = store->borrowed_place != FERRYI_PLACE_NONE;
     out->read_only = store->read_only;
+    out->away = ferryi_store_is_away(store);
     out->page_locked = host->pointer && host->pinned;
     add_copies(store, out);
     const struct ferryi_traffic *traffic = ferryi_store_traffic(store);

@@ -98,10 +98,8 @@ open_slow(ferryi_store *store, struct ferryi_range range, bool to_end, ferry_acc
           ferryi_timeline *timeline, struct ferryi_scope *scope, void **out)
 {
     if (range.begin == range.end) {
-        if (ferryi_store_is_dead(store))
-            return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s",
-                               ferryi_scope_call(kind, place), ferryi_store_name(store),
-                               ferryi_shell_why_closed(store->context));
+        if (!ferryi_store_is_usable(store))
+            return ferryi_store_fail_unusable(store, ferryi_scope_call(kind, place));
         memset(scope, 0, sizeof(*scope));
         *out = NULL;
         return FERRY_OK;

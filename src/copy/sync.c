@@ -93,7 +93,7 @@ static bool
 is_there(ferryi_store *store, const struct ferryi_access *access)
 {
     ferryi_store_lock(store);
-    bool there = !ferryi_store_is_dead(store) && access->end <= store->map.bytes &&
+    bool there = ferryi_store_is_usable(store) && access->end <= store->map.bytes &&
                  ferryi_store_copy(store, access->place)->pointer &&
                  ferryi_valid_map_holds(&store->map, access->place, access->begin, access->end) &&
                  ferryi_access_conflict(store, access, true) == FERRYI_CONFLICT_NONE;

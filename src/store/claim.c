@@ -285,15 +285,13 @@ try_claim(struct ferryi_access *access, struct ferryi_map_supply *supply, bool *
     bool is_hit = fits && !access->whole && ferryi_claim_is_hit(store, access);
     enum ferryi_conflict conflict = ferryi_access_conflict(store, access, is_hit);
     access->meets_own = conflict == FERRYI_CONFLICT_OWN;
-    if (!fits && !ferryi_store_is_dead(store)) {
+    if (!fits && ferryi_store_is_usable(store)) {
         ferryi_explain(
             "%s bytes %zu to %zu of buffer \"%s\": another thread resized it to %zu bytes",
             access->reason, access->begin, access->end, ferryi_store_name(store), store->map.bytes);
         status = ferryi_fail_resized();
-    } else if (ferryi_store_is_dead(store)) {
-        status = ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s",
-                             access->reason, ferryi_store_name(store),
-                             ferryi_shell_why_closed(store->context));
+    } else if (!ferryi_store_is_usable(store)) {
+        status = ferryi_store_fail_unusable(store, access->reason);
     } else if (conflict == FERRYI_CONFLICT_BUSY) {
         status = fail_busy(access);
     } else if (conflict == FERRYI_CONFLICT_WAIT) {

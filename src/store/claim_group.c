@@ -153,7 +153,7 @@ try_group(struct ferryi_access *list, size_t count, struct ferryi_map_supply *su
     }
     ferryi_store_lock(store);
     *out_capacity = store->claim_capacity;
-    if (ferryi_store_is_dead(store) || list[count - 1].end > store->map.bytes ||
+    if (!ferryi_store_is_usable(store) || list[count - 1].end > store->map.bytes ||
         !may_proceed(list, count))
         attempt = IMPOSSIBLE;
     else if (count > store->claim_capacity - store->claim_high)

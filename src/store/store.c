@@ -12,6 +12,7 @@
 #include "src/store/claim.h"
 #include "src/store/lease_list.h"
 #include "src/store/pending_calls.h"
+#include "src/store/shared.h"
 #include "src/store/spare_stores.h"
 #include "src/store/watch.h"
 
@@ -221,25 +222,42 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
     return ferryi_uses_wait(order, timeline, &uses, NULL);
 }
 
+/* Ends the use of memory that other processes share. If the buffer is acquired, and all its bytes
+ * are there, hands it over. */
+static void
+end_sharing(ferryi_store *store, struct ferryi_store_cold *cold, bool is_whole)
+{
+    struct ferryi_shared *shared = cold->shared;
+    if (!ferryi_store_is_away(store))
+        ferryi_shared_release(shared, is_whole);
+    cold->shared = NULL;
+    ferryi_shared_end(shared);
+}
+
 /* Notifies the owner of borrowed memory that all uses of the memory are complete, or that the
  * owner's stream waits for them. If the stream cannot wait, the host waits before the notification.
+ * `is_whole` says whether newer bytes have reached the memory.
  */
 static void
-release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy)
+release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy, bool is_whole)
 {
     void *memory = copy->pointer;
+    struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     ferryi_order *order = &store->context->order;
     ferryi_timeline *timeline = release_timeline(store);
-    if (!ferryi_store_is_dead(store) &&
-        !(timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) &&
-        wait_for_uses(order, NULL, copy) != FERRY_OK)
+    const bool ended = ferryi_store_is_dead(store) ||
+                       (timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) ||
+                       wait_for_uses(order, NULL, copy) == FERRY_OK;
+    if (!ended)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s",
                    ferryi_store_name(store), ferry_last_error());
+    if (cold && cold->shared)
+        end_sharing(store, cold, is_whole && ended);
     call_on_release(store, memory);
 }
 
 static void
-release_copies(ferryi_store *store)
+release_copies(ferryi_store *store, bool is_whole)
 {
     struct ferryi_place_copy copies[FERRYI_PLACES_MAX];
     int count = store->context->place_count + 1;
@@ -255,14 +273,14 @@ release_copies(ferryi_store *store)
             ferryi_watch_gone(store->context, copy->pointer, "was destroyed");
             ferryi_store_give_back(store->context, copy);
         } else if (copy->pointer) {
-            release_borrowed(store, copy);
+            release_borrowed(store, copy, is_whole);
         }
     }
     /* Wrapped memory of zero bytes may have the address NULL. The loop above skips such memory, so
      * its owner is notified here. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold && cold->on_release)
-        release_borrowed(store, &(struct ferryi_place_copy){0});
+        release_borrowed(store, &(struct ferryi_place_copy){0}, is_whole);
     if (cold && cold->release_on) {
         ferryi_stream_release(cold->release_on);
         cold->release_on = NULL;
@@ -270,19 +288,21 @@ release_copies(ferryi_store *store)
 }
 
 /* Ends the use of wrapped memory: copies newer bytes back to this memory, just as
- * ferry_buffer_unwrap() does. A failure is logged, because no caller could receive it. */
-static void
+ * ferry_buffer_unwrap() does. A failure is logged, because no caller could receive it. Returns
+ * whether all bytes are there. */
+static bool
 end_wrap(ferryi_store *store)
 {
-    if (store->borrowed_place == FERRYI_PLACE_NONE || ferryi_store_is_dead(store))
-        return;
+    if (store->borrowed_place == FERRYI_PLACE_NONE || !ferryi_store_is_usable(store))
+        return true;
     ferryi_timeline *timeline = release_timeline(store);
-    if (!(timeline && store->context->store_calls->bring_back(store, timeline) == FERRY_OK) &&
-        store->context->store_calls->bring_back(store, NULL) != FERRY_OK)
-        ferryi_log(
-            &store->context->log, FERRY_LOG_ERROR,
-            "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
-            ferryi_store_name(store), ferry_last_error());
+    if ((timeline && store->context->store_calls->bring_back(store, timeline) == FERRY_OK) ||
+        store->context->store_calls->bring_back(store, NULL) == FERRY_OK)
+        return true;
+    ferryi_log(&store->context->log, FERRY_LOG_ERROR,
+               "end the wrap of buffer \"%s\": newer bytes did not reach the wrapped memory: %s",
+               ferryi_store_name(store), ferry_last_error());
+    return false;
 }
 
 /* Removes a store (the storage of a buffer) from the context's list. */
@@ -361,18 +381,18 @@ ferryi_store_free(ferryi_store *store)
         ferryi_store_unlock(store);
     }
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    bool calls_program = cold && cold->on_release;
-    if (calls_program) {
+    bool ends_wrap = cold && (cold->on_release || cold->shared);
+    if (ends_wrap) {
         ferryi_shell_retain(context);
         atomic_fetch_add(&context->ending_wraps, 1);
         unlist(context, store); /* no other thread must find it while on_release runs */
     }
-    end_wrap(store);
+    const bool is_whole = end_wrap(store);
     ferryi_pending_calls_cut(store);
-    release_copies(store);
-    if (calls_program || !retire(store))
+    release_copies(store, is_whole);
+    if (ends_wrap || !retire(store))
         discard(store);
-    if (calls_program) {
+    if (ends_wrap) {
         atomic_fetch_sub(&context->ending_wraps, 1);
         ferryi_shell_release(context);
     }
@@ -390,8 +410,8 @@ ferryi_stores_free_spare(ferry_context *context)
 void
 ferryi_store_kill(ferryi_store *store)
 {
-    end_wrap(store);
-    release_copies(store);
+    const bool is_whole = end_wrap(store);
+    release_copies(store, is_whole);
     ferryi_store_lock(store);
     store->exists = 0;
     /* Timelines are freed with the context, so the claims (range locks) must not refer to them. A
@@ -410,6 +430,8 @@ ferryi_store_after_fork(ferryi_store *store)
      * cleared, so the buffer becomes empty and its lock is free. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold) {
+        if (cold->shared)
+            ferryi_shared_after_fork(cold->shared);
         atomic_store(&cold->pending_calls, NULL);
         cold->lost_text = NULL;
         cold->leases = NULL;

@@ -56,6 +56,8 @@ enum {
                                  the buffer's storage */
     /* Kernels that write the buffer have not run yet (pending_calls.h). */
     FERRYI_STORE_PENDING_CALLS = 64,
+    /* the memory is shared with other processes, and this process has not acquired it (shared.h) */
+    FERRYI_STORE_AWAY = 256,
     FERRYI_STORE_WATCHED = 128, /* all scopes on the buffer take the slow path, because the context
                                    has a trace or is checked (watch.h); constant */
 };
@@ -218,6 +220,8 @@ struct ferryi_store_cold {
     void *on_release_user;
     atomic_bool is_import; /* whether on_release is the deleter of imported memory, which may drop
                               the last reference to the context */
+    struct ferryi_shared *shared; /* memory that other processes use, too; NULL: they do not, or the
+                                     context was destroyed */
     ferry_stream *release_on; /* stream that waits for the last uses of wrapped memory; if NULL, the
                                  host waits */
     ferry_status lost_status;
@@ -472,6 +476,25 @@ ferryi_store_is_dead(const ferryi_store *store)
     return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_DEAD;
 }
 
+/* Returns whether the memory is that of other processes at the moment. */
+static inline bool
+ferryi_store_is_away(const ferryi_store *store)
+{
+    return atomic_load_explicit(&store->word, memory_order_relaxed) & FERRYI_STORE_AWAY;
+}
+
+/* Returns whether ranges of the buffer can be claimed: its context lives, and no other process has
+ * its memory. */
+static inline bool
+ferryi_store_is_usable(const ferryi_store *store)
+{
+    return !(atomic_load_explicit(&store->word, memory_order_relaxed) &
+             (FERRYI_STORE_DEAD | FERRYI_STORE_AWAY));
+}
+
+/* Fails because the buffer is not usable. `reason` is the call. */
+ferry_status ferryi_store_fail_unusable(const ferryi_store *store, const char *reason);
+
 /* Returns the open claim (range lock) that follows `claim` in the table, or the first one if
  * `claim` is NULL. Returns NULL if there is none. */
 FERRYI_REQUIRES(ferryi_store_spin)
@@ -596,6 +619,11 @@ ferryi_store_sharers(const ferryi_store *store, int place)
     return (store->shared >> place & 1) ? store->shared : FERRYI_PLACE_BIT(place);
 }
 
+/* Makes memory that the pools do not own the replica at `place`, which exists from then on.
+ * `written` is its last write. */
+FERRYI_REQUIRES(ferryi_store_spin)
+void ferryi_store_borrow(ferryi_store *store, int place, void *memory, ferryi_sync_point written,
+                         bool read_only);
 /* Allocates memory for the replica at `place` if it has none. Marks the replica as existing.
  * Earlier work may still use the new block. If `timeline` is not NULL, the first use of the block
  * will be on `timeline`, so only `timeline` waits for this work. Called without the buffer's lock.

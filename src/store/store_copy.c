@@ -152,6 +152,18 @@ ferryi_store_install_cached(ferryi_store *store, int place)
     return true;
 }
 
+void
+ferryi_store_borrow(ferryi_store *store, int place, void *memory, ferryi_sync_point written,
+                    bool read_only)
+{
+    struct ferryi_place_copy *copy = ferryi_store_copy(store, place);
+    copy->pointer = memory;
+    copy->written = written;
+    store->exists = FERRYI_PLACE_BIT(place);
+    store->borrowed_place = (uint8_t)place;
+    store->read_only = read_only;
+}
+
 ferry_status
 ferryi_store_reserve(ferryi_store *store, int place, ferryi_timeline *timeline)
 {

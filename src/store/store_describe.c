@@ -45,3 +45,15 @@ ferryi_store_describe_scopes(ferryi_store *store, char *text, size_t text_bytes)
     }
     ferryi_store_unlock(store);
 }
+
+ferry_status
+ferryi_store_fail_unusable(const ferryi_store *store, const char *reason)
+{
+    if (!ferryi_store_is_dead(store))
+        return ferryi_fail(FERRY_ERROR_INVALID_STATE,
+                           "%s buffer \"%s\": other processes share it, and this one has not "
+                           "acquired it",
+                           reason, ferryi_store_name(store));
+    return ferryi_fail(FERRY_ERROR_INVALID_STATE, "%s buffer \"%s\": its context %s", reason,
+                       ferryi_store_name(store), ferryi_shell_why_closed(store->context));
+}

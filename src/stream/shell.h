@@ -118,6 +118,8 @@ struct ferry_context {
         /* the buffer (its storage) that eviction examines next; NULL: the oldest buffer */
         struct ferryi_store *hand;
         size_t store_count;
+        struct ferryi_shared *shared_in_use; /* memory of destroyed buffers that other processes
+                                                still use (src/store/shared.h) */
         uint64_t last_id; /* highest id of a range lock on any freed buffer; range locks of new
                              buffers continue from this id, so that ids are never reused */
     };

@@ -9,6 +9,7 @@
 
 #include "src/base/fork.h"
 #include "src/base/sanitizer.h"
+#include "src/base/shared_file.h"
 
 #define ALIGN 256
 
@@ -393,12 +394,11 @@ map_shared(ferryi_emulated *emulated, const char *call, const struct ferryi_shar
            void **out)
 {
     const ferryi_device *device = &emulated->head;
-    const int access = shared->read_only ? PROT_READ : PROT_READ | PROT_WRITE;
-    char *memory =
-        mmap(NULL, shared->bytes, access, MAP_SHARED, shared->file, (off_t)shared->offset);
-    if (memory == MAP_FAILED)
-        return fail_range(device, FERRY_ERROR_OUT_OF_MEMORY, call, NULL, shared->bytes,
-                          "the system cannot map it");
+    void *memory;
+    ferry_status status = ferryi_shared_file_map(shared->file, shared->offset, shared->bytes,
+                                                 !shared->read_only, &memory);
+    if (status != FERRY_OK)
+        return ferryi_fail_in(status, "%s on %s:%d", call, device->kind, device->properties.native);
     struct ferryi_emulated_range *range = create_range(memory, shared->bytes, FERRYI_RANGE_DEVICE);
     if (range) {
         range->is_mapped = true;

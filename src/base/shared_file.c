@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#include "src/base/shared_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC UINT64_C(0x31656c6966797265) /* "eryfile1" */
+#define TITLE "ferry shared memory"
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+FERRY_STATIC_ASSERT(sizeof(struct ferryi_shared_file_name) == 64, "names have 64 bytes");
+
+/* Sets `out` to the id of this boot of the machine. Containers of one machine have the same. */
+static bool
+find_machine(unsigned char out[FERRYI_SHARED_FILE_KEY])
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    char text[64] = "";
+    size_t digits = 0;
+    if (!file)
+        return false;
+    char *line = fgets(text, sizeof(text), file);
+    fclose(file);
+    memset(out, 0, FERRYI_SHARED_FILE_KEY);
+    for (const char *at = line ? line : ""; *at && digits < 2 * FERRYI_SHARED_FILE_KEY; at++) {
+        const bool is_number = *at >= '0' && *at <= '9';
+        if (!is_number && !(*at >= 'a' && *at <= 'f'))
+            continue;
+        const unsigned digit = (unsigned)(is_number ? *at - '0' : *at - 'a' + 10);
+        out[digits / 2] = (unsigned char)(out[digits / 2] << 4 | digit);
+        digits++;
+    }
+    return digits == 2 * FERRYI_SHARED_FILE_KEY;
+}
+
+/* Fills in all members of a name that are the same for all files of this process. */
+static bool
+begin_name(struct ferryi_shared_file_name *name)
+{
+    struct stat processes;
+    memset(name, 0, sizeof(*name));
+    name->magic = MAGIC;
+    name->process = (uint32_t)getpid();
+    if (stat("/proc/self/ns/pid", &processes) != 0 || !find_machine(name->machine))
+        return false;
+    name->processes = processes.st_ino;
+    return true;
+}
+
+ferry_status
+ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_name *out_name, int *out)
+{
+    struct ferryi_shared_file_name name;
+    if (!begin_name(&name) || getrandom(name.key, sizeof(name.key), 0) != sizeof(name.key))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "share memory: the system does not name its processes in /proc");
+    int file = memfd_create(TITLE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0)
+        return ferryi_fail(errno == ENOSYS ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_OUT_OF_MEMORY,
+                           "share %zu bytes: memfd_create: %s", bytes, strerror(errno));
+    /* Memory is reserved now: a process that touches memory which the system lacks is killed. */
+    int error = posix_fallocate(file, 0, (off_t)bytes);
+    if (error == 0 && pwrite(file, name.key, sizeof(name.key), 0) != sizeof(name.key))
+        error = errno;
+    if (error == 0 && fcntl(file, F_ADD_SEALS, SEALS) != 0)
+        error = errno;
+    if (error != 0) {
+        close(file);
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "share %zu bytes: %s", bytes,
+                           strerror(error));
+    }
+    name.descriptor = (uint32_t)file;
+    *out_name = name;
+    *out = file;
+    return FERRY_OK;
+}
+
+static ferry_status
+refuse(const char *why)
+{
+    return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
+                       "open shared memory: its handle finds none, because %s", why);
+}
+
+static ferry_status
+check_name(const struct ferryi_shared_file_name *name)
+{
+    struct ferryi_shared_file_name here;
+    if (name->magic != MAGIC || name->process == 0 || name->process > INT32_MAX ||
+        name->descriptor > INT32_MAX || name->reserved != 0)
+        return refuse("it is no handle of shared memory");
+    if (!begin_name(&here))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "open shared memory: the system does not name its processes in /proc");
+    if (memcmp(here.machine, name->machine, sizeof(here.machine)) != 0)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open shared memory: it is on another machine");
+    if (here.processes != name->processes)
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "open shared memory: its process is in another container");
+    return FERRY_OK;
+}
+
+/* Checks that `path` is a file of this kind without opening it: to open another file of another
+ * process may have an effect. */
+static ferry_status
+check_link(const char *path)
+{
+    static const char wanted[] = "/memfd:" TITLE;
+    char link[sizeof(wanted)];
+    ssize_t length = readlink(path, link, sizeof(link));
+    if (length < 0 && (errno == EACCES || errno == EPERM))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "open shared memory: this process may not open files of its process");
+    if (length < 0)
+        return refuse("the process that made it has ended it");
+    return length >= (ssize_t)sizeof(wanted) - 1 && memcmp(link, wanted, sizeof(wanted) - 1) == 0
+               ? FERRY_OK
+               : refuse("the process that made it has ended it");
+}
+
+ferry_status
+ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes, size_t *out_bytes,
+                        int *out)
+{
+    char path[64];
+    unsigned char key[FERRYI_SHARED_FILE_KEY];
+    struct stat properties;
+    FERRYI_OR_RETURN(check_name(name));
+    snprintf(path, sizeof(path), "/proc/%u/fd/%u", name->process, name->descriptor);
+    FERRYI_OR_RETURN(check_link(path));
+    int file = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (file < 0 && (errno == EACCES || errno == EPERM))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
+                           "open shared memory: this process may not open files of its process");
+    if (file < 0)
+        return errno == ENOENT ? refuse("the process that made it has ended it")
+                               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open shared memory: %s",
+                                             strerror(errno));
+    /* A file whose size is fixed cannot take memory away from those who map it. */
+    bool is_fixed = (fcntl(file, F_GET_SEALS) & SEALS) == SEALS && fstat(file, &properties) == 0;
+    if (is_fixed && pread(file, key, sizeof(key), 0) == sizeof(key) &&
+        memcmp(key, name->key, sizeof(key)) == 0) {
+        *out_bytes = (size_t)properties.st_size;
+        *out = file;
+        return FERRY_OK;
+    }
+    close(file);
+    return refuse("it is forged, or the process that made it has ended it");
+}
+
+ferry_status
+ferryi_shared_file_map(int file, size_t offset, size_t bytes, bool writes, void **out)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    int again = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+    void *memory = again < 0 ? MAP_FAILED
+                             : mmap(NULL, bytes, writes ? PROT_READ | PROT_WRITE : PROT_READ,
+                                    MAP_SHARED, again, (off_t)offset);
+    const int error = errno;
+    if (again >= 0)
+        close(again);
+    if (memory == MAP_FAILED)
+        return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "map %zu bytes of shared memory: %s", bytes,
+                           strerror(error));
+    *out = memory;
+    return FERRY_OK;
+}
+
+/* -- locks ------------------------------------------------------------------------------------- */
+
+static struct flock
+lock_of(unsigned byte, short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)byte, .l_len = 1};
+}
+
+bool
+ferryi_shared_file_try_lock(int file, unsigned byte, bool writes)
+{
+    struct flock lock = lock_of(byte, writes ? F_WRLCK : F_RDLCK);
+    return fcntl(file, F_OFD_SETLK, &lock) == 0;
+}
+
+void
+ferryi_shared_file_unlock(int file, unsigned byte)
+{
+    struct flock lock = lock_of(byte, F_UNLCK);
+    (void)fcntl(file, F_OFD_SETLK, &lock);
+}
+
+bool
+ferryi_shared_file_is_locked(int file, unsigned byte)
+{
+    struct flock lock = lock_of(byte, F_WRLCK);
+    return fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
