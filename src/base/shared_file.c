@@ -64,8 +64,7 @@ ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_name *out_name
     if (file < 0)
         return ferryi_fail(errno == ENOSYS ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_OUT_OF_MEMORY,
                            "share %zu bytes: memfd_create: %s", bytes, strerror(errno));
-    /* Memory is reserved now: a process that touches memory which the system lacks is killed. */
-    int error = posix_fallocate(file, 0, (off_t)bytes);
+    int error = ftruncate(file, (off_t)bytes) == 0 ? 0 : errno;
     if (error == 0 && pwrite(file, name.key, sizeof(name.key), 0) != sizeof(name.key))
         error = errno;
     if (error == 0 && fcntl(file, F_ADD_SEALS, SEALS) != 0)

@@ -49,6 +49,26 @@ note_trace(const ferry_trace *trace, void *user)
 }
 
 void
+fixture_begin(fixture *f)
+{
+    ferry_place_info info;
+    f->places = ferry_context_place_count(f->context);
+    f->stream = ferry_context_stream(f->context, 1);
+    OK(ferry_context_get_place_info(f->context, 1, &info));
+    f->coherent = info.coherent;
+    f->takes_pageable = f->context->devices[1]->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE;
+    f->registers = (f->context->devices[1]->capabilities & FERRY_CAN_PIN) &&
+                   !(f->context->devices[1]->capabilities & FERRYI_DEVICE_NO_REGISTER);
+    f->seed = 1;
+    if (f->coherent)
+        f->pinned = malloc(PINNED_BYTES);
+    else
+        OK(device_of(f, 1)->ops->memory_alloc(device_of(f, 1), FERRY_MEMORY_PINNED, PINNED_BYTES,
+                                              (void **)&f->pinned));
+    assert_non_null(f->pinned);
+}
+
+void
 fixture_open(fixture *f, const ferry_context_options *options)
 {
     memset(f, 0, sizeof(*f));
@@ -65,21 +85,7 @@ fixture_open(fixture *f, const ferry_context_options *options)
         own.trace_user = f;
     }
     OK(ferry_context_create(&own, &f->context));
-    f->places = ferry_context_place_count(f->context);
-    f->stream = ferry_context_stream(f->context, 1);
-    ferry_place_info info;
-    OK(ferry_context_get_place_info(f->context, 1, &info));
-    f->coherent = info.coherent;
-    f->takes_pageable = f->context->devices[1]->capabilities & FERRYI_DEVICE_TAKES_PAGEABLE;
-    f->registers = (f->context->devices[1]->capabilities & FERRY_CAN_PIN) &&
-                   !(f->context->devices[1]->capabilities & FERRYI_DEVICE_NO_REGISTER);
-    f->seed = 1;
-    if (f->coherent)
-        f->pinned = malloc(PINNED_BYTES);
-    else
-        OK(device_of(f, 1)->ops->memory_alloc(device_of(f, 1), FERRY_MEMORY_PINNED, PINNED_BYTES,
-                                              (void **)&f->pinned));
-    assert_non_null(f->pinned);
+    fixture_begin(f);
 }
 
 static void

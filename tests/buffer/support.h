@@ -67,6 +67,8 @@ int fixture_teardown(void **state);
  * callbacks. */
 void fixture_open(fixture *f, const ferry_context_options *options);
 void fixture_close(fixture *f);
+/* Sets the other members of a fixture whose context the test itself has created. */
+void fixture_begin(fixture *f);
 /* Waits for all work and frees the fixture's pinned memory. This is the first half of
  * fixture_close(), for tests that destroy the context themselves. */
 void fixture_finish(fixture *f);
