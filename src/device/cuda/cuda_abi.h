@@ -88,6 +88,11 @@
 #define FERRYI_CUDA_NAME_range_map              cuMemMap
 #define FERRYI_CUDA_NAME_range_unmap            cuMemUnmap
 #define FERRYI_CUDA_NAME_range_access           cuMemSetAccess
+#define FERRYI_CUDA_NAME_memory_token           cuIpcGetMemHandle
+#define FERRYI_CUDA_NAME_memory_open            cuIpcOpenMemHandle_v2
+#define FERRYI_CUDA_NAME_memory_close           cuIpcCloseMemHandle
+#define FERRYI_CUDA_NAME_event_token            cuIpcGetEventHandle
+#define FERRYI_CUDA_NAME_event_open             cuIpcOpenEventHandle
 #define FERRYI_CUDA_NAME_stream_context         cuStreamGetCtx
 #define FERRYI_CUDA_NAME_context_id             cuCtxGetId
 #define FERRYI_CUDA_NAME_stream_green_context   cuStreamGetCtx_v2
@@ -116,6 +121,7 @@
     X(INTEGRATED, 18)                                    \
     X(PCI_BUS_ID, 33)                                    \
     X(PCI_DEVICE_ID, 34)                                 \
+    X(UNIFIED_ADDRESSING, 41)                            \
     X(PCI_DOMAIN_ID, 50)                                 \
     X(MANAGED_MEMORY, 83)                                \
     X(CONCURRENT_MANAGED_ACCESS, 89)                     \
@@ -126,8 +132,9 @@
     X(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES, 100) \
     X(READ_ONLY_HOST_REGISTER_SUPPORTED, 113)
 
-/* The attributes that the driver has since CUDA 11.8 and 12.2. */
-#define FERRYI_CUDA_ATTRIBUTES_12(X) X(CLUSTER_LAUNCH, 120) X(HOST_NUMA_ID, 134)
+/* The attributes that the driver has since CUDA 11.8, 12.0 and 12.2. */
+#define FERRYI_CUDA_ATTRIBUTES_12(X) \
+    X(CLUSTER_LAUNCH, 120) X(IPC_EVENT_SUPPORTED, 125) X(HOST_NUMA_ID, 134)
 
 /* The attributes that no other vendor has. */
 #define FERRYI_CUDA_OWN_ATTRIBUTES(X) X(COMPUTE_CAPABILITY_MAJOR, 75) X(COMPUTE_CAPABILITY_MINOR, 76)

@@ -79,6 +79,22 @@ is_gone(const struct ferryi_gpu_device *gpu)
     return may_mean_gone(result) || status_of(result) == FERRY_ERROR_DEVICE_LOST;
 }
 
+/* Returns what the error of the call means, if its name does not say so; otherwise "". */
+static const char *
+cause_of(enum ferryi_gpu_call call, ferryi_gpu_result result)
+{
+    const bool opens = call == FERRYI_GPU_CALL_memory_open || call == FERRYI_GPU_CALL_event_open;
+    if (result == FERRYI_GPU_ERROR_NOT_PERMITTED)
+        return ": called in a host function of a stream, which may not use the driver";
+    if (opens && result == FERRYI_GPU_ERROR_INVALID_CONTEXT)
+        return ": this process shares it itself";
+    if (opens &&
+        (result == FERRYI_GPU_ERROR_INVALID_VALUE || result == FERRYI_GPU_ERROR_INVALID_HANDLE ||
+         result == FERRYI_GPU_ERROR_MAP_FAILED))
+        return ": no other process shares it, or does so no longer";
+    return "";
+}
+
 ferry_status
 ferryi_gpu_check(struct ferryi_gpu_device *gpu, enum ferryi_gpu_call call, ferryi_gpu_result result)
 {
@@ -94,11 +110,16 @@ ferryi_gpu_check(struct ferryi_gpu_device *gpu, enum ferryi_gpu_call call, ferry
         unsigned int none = 0;
         atomic_compare_exchange_strong(&gpu->lost, &none, result);
     }
-    const char *why = result == FERRYI_GPU_ERROR_NOT_PERMITTED
-                          ? ": called in a host function of a stream, which may not use the driver"
-                          : "";
     return ferryi_fail(st, "%s: %s%s", gpu->driver->vendor->names[call],
-                       ferryi_gpu_error_name(gpu->driver, result, number), why);
+                       ferryi_gpu_error_name(gpu->driver, result, number), cause_of(call, result));
+}
+
+void
+ferryi_gpu_log_undo(const struct ferryi_gpu_device *gpu, const char *what, ferry_status status)
+{
+    if (status != FERRY_OK)
+        ferryi_log(&gpu->log, FERRY_LOG_ERROR, "%s on %s: %s; it is lost", what, gpu->name,
+                   ferry_last_error());
 }
 
 static ferry_status
@@ -347,6 +368,16 @@ has_peer(const struct ferryi_gpu_device *gpu)
     return false;
 }
 
+/* Returns whether the driver shares memory of the device with other processes. A driver that does
+ * not know one of the attributes has no device that lacks the feature. */
+static bool
+can_share(const struct ferryi_gpu_device *gpu)
+{
+    return (!gpu->integrated || gpu->driver->vendor->shares_integrated) &&
+           attribute_of(gpu, FERRYI_GPU_ATTRIBUTE_UNIFIED_ADDRESSING, 1) != 0 &&
+           attribute_of(gpu, FERRYI_GPU_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1) != 0;
+}
+
 /* Returns which attributes launches may have, if the driver has a function for them. No attribute
  * of a device says whether kernels may overlap: all have it from this architecture on. */
 static uint64_t
@@ -388,6 +419,8 @@ read_capabilities(const struct ferryi_gpu_device *gpu)
         can |= FERRY_CAN_CAPTURE;
     if (groups & FERRYI_GPU_LAUNCH)
         can |= read_launch_capabilities(gpu);
+    if ((groups & FERRYI_GPU_SHARE) && can_share(gpu))
+        can |= FERRY_CAN_SHARE;
     if (gpu->driver->vendor->tells_ranges)
         can |= FERRYI_DEVICE_FINDS_PINNED;
     if (gpu->driver->vendor->files)

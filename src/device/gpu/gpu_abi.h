@@ -63,6 +63,14 @@ struct ferryi_gpu_access {
     unsigned int flags;
 };
 
+/* The names of memory and of events for other processes. They are passed by value. */
+struct ferryi_gpu_memory_token {
+    char bytes[64];
+};
+struct ferryi_gpu_event_token {
+    char bytes[64];
+};
+
 /* The attributes of the copies of a batch. */
 struct ferryi_gpu_copy_attributes {
     unsigned int source_access_order;
@@ -137,6 +145,7 @@ struct ferryi_gpu_launch_config {
     X(Y, INVALID_DEVICE, 101, FERRY_ERROR_NO_DEVICE)                \
     X(Y, INVALID_IMAGE, 200, FERRY_ERROR_DEVICE)                    \
     X(Y, INVALID_CONTEXT, 201, FERRY_ERROR_DEVICE)                  \
+    X(Y, MAP_FAILED, 205, FERRY_ERROR_DEVICE)                       \
     X(Y, NO_BINARY_FOR_GPU, 209, FERRY_ERROR_UNSUPPORTED)           \
     X(Y, ECC_UNCORRECTABLE, 214, FERRY_ERROR_DEVICE_LOST)           \
     X(Y, UNSUPPORTED_LIMIT, 215, FERRY_ERROR_UNSUPPORTED)           \
@@ -208,6 +217,8 @@ struct ferryi_gpu_launch_config {
     X(Y, STREAM_NON_BLOCKING, 1)                          \
     X(Y, EVENT_DEFAULT, 0)                                \
     X(Y, EVENT_DISABLE_TIMING, 2)                         \
+    X(Y, EVENT_INTERPROCESS, 4)                           \
+    X(Y, IPC_MEM_LAZY_ENABLE_PEER_ACCESS, 1)              \
     X(Y, MEMORYTYPE_HOST, 1)                              \
     X(Y, MEMORYTYPE_DEVICE, 2)                            \
     X(Y, STREAM_CAPTURE_STATUS_NONE, 0)                   \
@@ -263,7 +274,9 @@ enum {
     X(VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)          \
     X(SHARED_BYTES_WITHOUT_OPT_IN)                  \
     X(COOPERATIVE_LAUNCH)                           \
-    X(CLUSTER_LAUNCH)
+    X(CLUSTER_LAUNCH)                               \
+    X(UNIFIED_ADDRESSING)                           \
+    X(IPC_EVENT_SUPPORTED)
 
 #define FERRYI_GPU_ATTRIBUTE(name) FERRYI_GPU_ATTRIBUTE_##name,
 enum ferryi_gpu_attribute {
@@ -302,6 +315,8 @@ enum ferryi_gpu_group {
     FERRYI_GPU_LAUNCH = 1 << 12, /* function that launches a kernel with attributes */
     /* functions that reserve addresses and map memory there */
     FERRYI_GPU_RANGE = 1 << 13,
+    /* functions that name memory and events to other processes, and open what others named */
+    FERRYI_GPU_SHARE = 1 << 14,
 };
 
 /* Expands X(Y, group, member, parameters) once for each driver function. `group` is the end of the
@@ -437,6 +452,16 @@ enum ferryi_gpu_group {
     X(Y, RANGE, range_access,                                                                   \
       (ferryi_gpu_pointer memory, size_t bytes, const struct ferryi_gpu_access *access,         \
        size_t count))                                                                           \
+    X(Y, SHARE, memory_token,                                                                   \
+      (struct ferryi_gpu_memory_token *out_token, ferryi_gpu_pointer memory))                   \
+    X(Y, SHARE, memory_open,                                                                    \
+      (ferryi_gpu_pointer *out_memory, struct ferryi_gpu_memory_token token,                    \
+       unsigned int flags))                                                                     \
+    X(Y, SHARE, memory_close, (ferryi_gpu_pointer memory))                                      \
+    X(Y, SHARE, event_token,                                                                    \
+      (struct ferryi_gpu_event_token *out_token, ferryi_gpu_event event))                       \
+    X(Y, SHARE, event_open,                                                                     \
+      (ferryi_gpu_event *out_event, struct ferryi_gpu_event_token token))                       \
     X(Y, STREAM_CONTEXT, stream_context,                                                        \
       (ferryi_gpu_stream stream, ferryi_gpu_context *out_context))                              \
     X(Y, CONTEXT_ID, context_id, (ferryi_gpu_context context, unsigned long long *out_id))      \

@@ -106,6 +106,11 @@ void ferryi_gpu_leave(struct ferryi_gpu_device *gpu, const struct ferryi_gpu_ent
 ferry_status ferryi_gpu_check(struct ferryi_gpu_device *gpu, enum ferryi_gpu_call call,
                               ferryi_gpu_result result);
 
+/* Logs a driver call that failed while the calls before it were undone. What it should have freed
+ * stays with the driver. */
+void ferryi_gpu_log_undo(const struct ferryi_gpu_device *gpu, const char *what,
+                         ferry_status status);
+
 /* Opens a GPU with the given table of driver functions. Except in tests, this is the table that
  * ferryi_gpu_driver_get() returns. */
 ferry_status ferryi_gpu_open_on(const struct ferryi_gpu_driver *driver, int ordinal,

@@ -87,6 +87,8 @@ struct ferryi_gpu_vendor {
     bool takes_load_options;        /* whether module_load returns a log */
     bool tells_ranges;              /* whether pointer_attribute returns the range of page-locked
                                        memory that contains a pointer */
+    bool shares_integrated;         /* whether processes can share the memory of an integrated
+                                       device */
     uint64_t threads_max;           /* most threads of a launch in one dimension; 0: no limit but
                                        that of the blocks */
 

@@ -95,15 +95,6 @@ grant_access(struct ferryi_gpu_device *gpu, ferryi_gpu_pointer memory, size_t by
     return FERRYI_GPU_CALL(gpu, range_access, memory, bytes, access, count);
 }
 
-/* Logs a driver call that fails while the calls before it are undone. */
-static void
-log_undo(const struct ferryi_gpu_device *gpu, const char *what, ferry_status status)
-{
-    if (status != FERRY_OK)
-        ferryi_log(&gpu->log, FERRY_LOG_ERROR, "%s on %s: %s; the memory is lost", what, gpu->name,
-                   ferry_last_error());
-}
-
 /* Maps a handle that was created, and lets the devices use it. */
 static ferry_status
 map_handle(struct ferryi_gpu_device *gpu, ferryi_gpu_pointer memory, size_t bytes,
@@ -113,8 +104,8 @@ map_handle(struct ferryi_gpu_device *gpu, ferryi_gpu_pointer memory, size_t byte
     ferry_status st = grant_access(gpu, memory, bytes);
     if (st != FERRY_OK) {
         FERRYI_KEEP_ERROR(why);
-        log_undo(gpu, "unmap a handle that no device may use",
-                 FERRYI_GPU_CALL(gpu, range_unmap, memory, bytes));
+        ferryi_gpu_log_undo(gpu, "unmap a handle that no device may use",
+                            FERRYI_GPU_CALL(gpu, range_unmap, memory, bytes));
     }
     return st;
 }
@@ -135,8 +126,8 @@ ferryi_gpu_range_map(ferryi_device *device, void *memory, size_t bytes, void **o
             st == FERRY_OK ? map_handle(gpu, ferryi_gpu_address(memory), bytes, handle) : st;
         if (st == FERRY_OK && mapped != FERRY_OK) {
             FERRYI_KEEP_ERROR(why);
-            log_undo(gpu, "release a handle that was not mapped",
-                     FERRYI_GPU_CALL(gpu, handle_release, handle));
+            ferryi_gpu_log_undo(gpu, "release a handle that was not mapped",
+                                FERRYI_GPU_CALL(gpu, handle_release, handle));
         }
         st = mapped;
         ferryi_gpu_leave(gpu, &entry);
@@ -159,8 +150,9 @@ ferryi_gpu_range_unmap(ferryi_device *device, void *memory, size_t bytes, void *
     if (st == FERRY_OK) {
         st = FERRYI_GPU_CALL(gpu, range_unmap, ferryi_gpu_address(memory), bytes);
         if (st == FERRY_OK)
-            log_undo(gpu, "release a handle that was unmapped",
-                     FERRYI_GPU_CALL(gpu, handle_release, (ferryi_gpu_handle)(uintptr_t)handle));
+            ferryi_gpu_log_undo(
+                gpu, "release a handle that was unmapped",
+                FERRYI_GPU_CALL(gpu, handle_release, (ferryi_gpu_handle)(uintptr_t)handle));
         ferryi_gpu_leave(gpu, &entry);
     }
     return FERRYI_GPU_TELL(st, "unmap %zu bytes of device memory on %s", bytes, gpu->name);

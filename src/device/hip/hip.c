@@ -82,6 +82,21 @@ copy_peer_2d(const struct ferryi_gpu_copy_3d_peer *copy, ferryi_gpu_stream strea
                                 copy->width_bytes, copy->height, FERRYI_HIP_MEMCPY_DEFAULT, stream);
 }
 
+/* Opens memory of another process. Releases number the flag differently, and their versions do not
+ * say how. */
+static ferryi_gpu_result
+memory_open(ferryi_gpu_pointer *out_memory, struct ferryi_gpu_memory_token token,
+            unsigned int flags)
+{
+    void *memory = NULL;
+    ferryi_gpu_result result = hip.hipIpcOpenMemHandle(&memory, token, flags);
+    if (result == FERRYI_GPU_ERROR_INVALID_VALUE)
+        result = hip.hipIpcOpenMemHandle(&memory, token, FERRYI_HIP_IPC_FLAGS_5);
+    if (result == FERRYI_GPU_SUCCESS)
+        *out_memory = (uintptr_t)memory;
+    return result;
+}
+
 static bool
 has_too_many_threads(unsigned int blocks, unsigned int threads)
 {
@@ -268,6 +283,7 @@ const struct ferryi_gpu_vendor ferryi_hip_vendor = {
     .legacy_stream = NULL,
     .per_thread_stream = FERRYI_HIP_STREAM_PER_THREAD,
     .copies_between_numbers = true,
+    .shares_integrated = true,
     .threads_max = FERRYI_HIP_THREADS_MAX,
     .loaded = &loaded,
     .load_once = load_once,

@@ -66,6 +66,10 @@
     X(graph_destroy, hipGraphDestroy)                     \
     X(graph_launch, hipGraphLaunch)                       \
     X(graph_exec_destroy, hipGraphExecDestroy)            \
+    X(memory_token, hipIpcGetMemHandle)                   \
+    X(memory_close, hipIpcCloseMemHandle)                 \
+    X(event_token, hipIpcGetEventHandle)                  \
+    X(event_open, hipIpcOpenEventHandle)                  \
     X(pointer_attribute, hipPointerGetAttribute)
 
 /* The same for each function that has these parameters, but that not every library exports. */
@@ -92,6 +96,8 @@
     X(copy_2d, hipMemcpy2DAsync, ferryi_gpu_result,                                                \
       (void *target, size_t target_pitch, const void *source, size_t source_pitch,                 \
        size_t width_bytes, size_t height, unsigned int kind, ferryi_gpu_stream stream))            \
+    X(memory_open, hipIpcOpenMemHandle, ferryi_gpu_result,                                         \
+      (void **out_memory, struct ferryi_gpu_memory_token token, unsigned int flags))               \
     X(launch_with, hipModuleLaunchCooperativeKernel, ferryi_gpu_result,                            \
       (ferryi_gpu_function function, unsigned int grid_x, unsigned int grid_y,                     \
        unsigned int grid_z, unsigned int block_x, unsigned int block_y, unsigned int block_z,      \
@@ -126,6 +132,10 @@ typedef void (*ferryi_hip_callback)(ferryi_gpu_stream stream, ferryi_gpu_result 
 /* The type of a copy whose direction the runtime finds out from its pointers. */
 #define FERRYI_HIP_MEMCPY_DEFAULT 4
 
+/* The only flags with which an old release, such as 5.2, opens memory of another process. Later
+ * releases take those of gpu_abi.h. */
+#define FERRYI_HIP_IPC_FLAGS_5 0
+
 /* The handle of the per-thread default stream. The handle 1 of the legacy default stream exists only
  * since ROCm 6.2, so that stream is NULL. */
 #define FERRYI_HIP_STREAM_PER_THREAD ((ferryi_gpu_stream)0x2)
@@ -151,6 +161,7 @@ typedef void (*ferryi_hip_callback)(ferryi_gpu_stream stream, ferryi_gpu_result 
     X(INVALID_DEVICE, InvalidDevice)                               \
     X(INVALID_IMAGE, InvalidImage)                                 \
     X(INVALID_CONTEXT, InvalidContext)                             \
+    X(MAP_FAILED, MapFailed)                                       \
     X(NO_BINARY_FOR_GPU, NoBinaryForGpu)                           \
     X(ECC_UNCORRECTABLE, ECCNotCorrectable)                        \
     X(UNSUPPORTED_LIMIT, UnsupportedLimit)                         \
