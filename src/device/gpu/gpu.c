@@ -368,8 +368,8 @@ has_peer(const struct ferryi_gpu_device *gpu)
     return false;
 }
 
-/* A vendor without these attributes, or a driver from before them, has no device that lacks the
- * features. */
+/* Returns whether the driver shares memory of the device with other processes. A driver that does
+ * not know one of the attributes has no device that lacks the feature. */
 static bool
 can_share(const struct ferryi_gpu_device *gpu)
 {
