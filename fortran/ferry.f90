@@ -103,6 +103,21 @@ module ferry_c
         integer(c_size_t) :: align = 0
         integer(c_int) :: memory = 0
         logical(c_bool) :: scrub = .false._c_bool, zero_on_release = .false._c_bool
+        integer(c_int) :: place = 0
+        integer(c_int64_t) :: reserved(3) = 0
+    end type
+
+    integer(c_int), parameter :: ferry_c_memory_shared = 5
+
+    ! A handle of memory that processes share. The program may copy and send its bytes.
+    type, bind(c) :: ferry_share
+        integer(c_int8_t) :: bytes(64) = 0
+    end type
+
+    type, bind(c) :: ferry_c_share_options
+        type(c_ptr) :: name = c_null_ptr
+        logical(c_bool) :: read_only = .false._c_bool
+        integer(c_int) :: place = 0
         integer(c_int64_t) :: reserved(4) = 0
     end type
 
@@ -295,6 +310,34 @@ module ferry_c
             integer(c_size_t), value :: count
             type(ferry_c_buffer_options), intent(in) :: options
             type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_export(buffer, out) bind(c, name='ferry_buffer_export') result(status)
+            import :: c_ptr, c_int, ferry_share
+            type(c_ptr), value :: buffer
+            type(ferry_share), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_import(context, element, share, options, out) bind(c, name='ferry_buffer_import') result(status)
+            import :: c_ptr, c_int, ferry_share, ferry_c_share_options
+            type(c_ptr), value :: context, element
+            type(ferry_share), intent(in) :: share
+            type(ferry_c_share_options), intent(in) :: options
+            type(c_ptr), intent(inout) :: out
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_acquire_shared(buffer, stream) bind(c, name='ferry_buffer_acquire_shared') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: buffer, stream
+            integer(c_int) :: status
+        end function
+
+        function ferry_c_buffer_release_shared(buffer, stream) bind(c, name='ferry_buffer_release_shared') result(status)
+            import :: c_ptr, c_int
+            type(c_ptr), value :: buffer, stream
             integer(c_int) :: status
         end function
 
@@ -582,7 +625,7 @@ module ferry
     integer(c_size_t), parameter, public :: ferry_rest = -1_c_size_t
 
     public :: ferry_last_error, ferry_status_name, ferry_check
-    public :: ferry_argument, ferry_parameter, ferry_copy_region, ferry_copy_side, ferry_copy
+    public :: ferry_argument, ferry_parameter, ferry_copy_region, ferry_copy_side, ferry_copy, ferry_share
     public :: ferry_size_value, ferry_size_parameter, ferry_call_size
 
     ! A part of an array of planes, rows and columns, for launches of generated kernels: the first index of each, counted from 1, and

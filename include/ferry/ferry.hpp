@@ -53,6 +53,7 @@
 #include <ferry/kernel.h>
 #include <ferry/lease.h>
 #include <ferry/scope.h>
+#include <ferry/share.h>
 #include <ferry/status.h>
 #include <ferry/stream.h>
 
@@ -1282,6 +1283,17 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         return made;
     }
     /**
+     * Makes a buffer of memory that another process exports, see ferry_buffer_import(). It must be
+     * acquired before its first use. Throws wrong_type if the elements are not of type T.
+     */
+    static buffer
+    import_shared(const context &devices, const ferry_share &share, const ferry_share_options *options = nullptr)
+    {
+        buffer made;
+        check(ferry_buffer_import(devices.raw(), element<T>(), &share, options, &made.raw_));
+        return made;
+    }
+    /**
      * Takes ownership of a C handle, and returns the buffer that owns it. If the element type of
      * the handle is not T, throws wrong_type and takes no ownership.
      */
@@ -1803,6 +1815,29 @@ template <class T> class buffer : public detail::owner<ferry_buffer, ferry_buffe
         check(ferry_buffer_advise(raw_, offset, count, place, advice));
     }
 
+    /* memory that processes share, see <ferry/share.h> */
+
+    /** Returns the handle by which other processes import the buffer. */
+    ferry_share
+    export_shared() const
+    {
+        ferry_share share = {};
+        check(ferry_buffer_export(raw_, &share));
+        return share;
+    }
+    /** Acquires the memory for this process. Throws busy while another process has it. */
+    void
+    acquire_shared(stream_ref stream = {}) const
+    {
+        check(ferry_buffer_acquire_shared(raw_, stream.raw()));
+    }
+    /** Releases the memory for other processes, with all bytes that are newer at other places. */
+    void
+    release_shared(stream_ref stream = {}) const
+    {
+        check(ferry_buffer_release_shared(raw_, stream.raw()));
+    }
+
     /* arguments of kernels */
 
     /** Returns a part of the elements, as an argument of a kernel. */
@@ -1841,6 +1876,17 @@ template <class T> class buffer<const T> : private buffer<T>
     adopt(ferry_buffer *raw)
     {
         return buffer(base::adopt(raw));
+    }
+    /**
+     * Makes a buffer of memory that another process exports, as buffer<T>::import_shared() does,
+     * and only reads it: other processes that only read may acquire it at the same time.
+     */
+    static buffer
+    import_shared(const context &devices, const ferry_share &share, const ferry_share_options *options = nullptr)
+    {
+        ferry_share_options reads = options != nullptr ? *options : ferry_share_options();
+        reads.read_only = true;
+        return buffer(base::import_shared(devices, share, &reads));
     }
     /** Returns one more owner of the handle, as buffer<T>::retain() does. */
     static buffer
@@ -1927,6 +1973,10 @@ template <class T> class buffer<const T> : private buffer<T>
     using base::reserve;
     using base::sync_to;
     using base::wait_idle;
+
+    using base::acquire_shared;
+    using base::export_shared;
+    using base::release_shared;
 
   private:
     explicit buffer(base &&of) noexcept : base(std::move(of))

@@ -13,7 +13,7 @@ from . import _ferry
 _ferry._enter_interpreter()  # before anything that an interpreter's end would take from another
 
 from . import _exchange, _nvrtc
-from ._array import Array, array, empty, from_arrow, from_dlpack, load, wrap, zeros
+from ._array import Array, array, empty, from_arrow, from_dlpack, import_shared, load, wrap, zeros
 from ._context import (Context, Count, Graph, Memory, Place, Stats, Stream, Trace, Transfer, default_context, graph, stats,
                        trace)
 from ._element import element
@@ -38,7 +38,7 @@ __all__ = [
     "DeviceError", "DeviceLostError", "Element", "Elementwise", "Error", "Event", "FileError", "FileStats", "Fused", "Graph", "Grid", "Kernel", "Kernels", "Memory",
     "NoDeviceError", "OutOfMemoryError", "Place", "RangeError", "Reduction", "SizeError", "StateError", "Stats", "Stream", "Trace",
     "Transfer", "UnsupportedError", "WrongContextError", "WrongTypeError", "array", "default_context", "element", "elementwise", "empty",
-    "from_arrow", "from_dlpack", "graph", "grid", "kernels", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
+    "from_arrow", "from_dlpack", "graph", "grid", "import_shared", "kernels", "load", "reduction", "stats", "stream_file", "trace", "wrap", "zeros",
 ]
 del _exchange, _nvrtc
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-_MEMORY = {None: 0, "pinned": 2, "pageable": 3, "managed": 4}
+_MEMORY = {None: 0, "pinned": 2, "pageable": 3, "managed": 4, "shared": 5}
 
 
 def context_of(context: Any) -> Context:
@@ -34,12 +34,22 @@ def name_of(name: Any) -> str | None:
     return name
 
 
-def memory_of(memory: Any) -> int:
-    """The kind of an array's memory on the host."""
+def memory_of(memory: Any, device: Any = None) -> tuple[int, int]:
+    """The kind of an array's memory, and the place of memory that processes share."""
     kind = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else None
     if kind is None:
-        raise _ferry.ArgumentError(f"memory is None, \"pinned\", \"pageable\" or \"managed\", not {memory!r}")
-    return kind
+        raise _ferry.ArgumentError(f"memory is None, \"pinned\", \"pageable\", \"managed\" or \"shared\", not {memory!r}")
+    if device is not None and memory != "shared":
+        raise _ferry.ArgumentError("device is the place of memory=\"shared\"; other arrays have memory where they are used")
+    return kind, place_of(device)
+
+
+def place_of(device: Any) -> int:
+    """The place of an argument; None is 0."""
+    try:
+        return 0 if device is None else operator.index(device)
+    except TypeError:
+        raise _ferry.WrongTypeError(f"device is the number of a place, not {device!r}") from None
 
 
 def shape_of(shape: Any) -> tuple[int, ...]:

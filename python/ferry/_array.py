@@ -11,7 +11,7 @@ import struct
 import sys
 
 from . import _exchange, _ferry
-from ._arguments import context_of, memory_of, name_of, shape_of
+from ._arguments import context_of, memory_of, name_of, place_of, shape_of
 from ._context import Context, Count, Place, Stream, default_context
 from ._element import element, element_or_none, pack
 from ._errors import file_error
@@ -299,10 +299,11 @@ class Array(_ferry.Array):
         """
         return self._like(element(dtype), _policy_of("policy", policy), stream)
 
-    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None, memory: int = 0,
+    def _like(self, kind: Element, convert: int, stream: Stream | None, name: str | None = None, memory: tuple[int, int] = (0, 0),
               zero_on_release: bool = False) -> Array:
-        made = type(self)._create(self.context, kind, self.shape, name, memory, 0, zero_on_release)
-        made = made._view(kind, 0, self.shape, self._strides())
+        made = type(self)._create(self.context, kind, self.shape, name, *memory, 0, zero_on_release)
+        if self._strides() != c_strides(self.shape):
+            made = made._view(kind, 0, self.shape, self._strides())
         if self.size:
             _ferry.copy(made, self, None, convert, stream, True, None, 0, False, False)
         return made
@@ -380,6 +381,42 @@ class Array(_ferry.Array):
     def evict(self, device: int) -> None:
         """Free the copy at a place. What only it holds is copied elsewhere first."""
         _ferry.evict(self, device)
+
+    # -- memory that processes share ---------------------------------------------------------------------------------
+
+    def export_shared(self) -> bytes:
+        """Return the handle by which another process imports the array with import_shared().
+
+        The array was made with `memory="shared"`, or by import_shared(), and is no view. The bytes may be sent by any
+        means. They find the memory as long as the process that made it has the array.
+        """
+        return _ferry.export_shared(self)
+
+    def acquire_shared(self, stream: Stream | None = None) -> None:
+        """Acquire shared memory for this process; BusyError while another process has it.
+
+        With a stream, later work on the stream waits for the other processes instead of this call.
+        """
+        _ferry.acquire_shared(self, stream)
+
+    def release_shared(self, stream: Stream | None = None) -> None:
+        """Release shared memory for other processes, after what is newer elsewhere was copied there.
+
+        It waits for work that uses the memory, or with a stream lets the next process wait for it. Until the memory is
+        acquired again, uses of the array raise StateError. The process that makes an array has acquired it.
+        """
+        _ferry.release_shared(self, stream)
+
+    def shared(self, stream: Stream | None = None) -> _Shared:
+        """Acquire shared memory for a `with`, and release it at the end, also after an exception.
+
+        >>> import ferry
+        >>> a = ferry.zeros(2, memory="shared", context=ferry.Context("host"))
+        >>> a.release_shared()
+        >>> with a.shared():
+        ...     a.fill(1.5)
+        """
+        return _Shared(self, stream)
 
     # -- other libraries ---------------------------------------------------------------------------------------------
 
@@ -461,6 +498,20 @@ class Array(_ferry.Array):
 refuse_operators(Array)
 
 
+class _Shared:
+    """Shared memory that this process has acquired for a `with`."""
+
+    def __init__(self, array: Array, stream: Stream | None) -> None:
+        self._array, self._stream = array, stream
+
+    def __enter__(self) -> Array:
+        self._array.acquire_shared(self._stream)
+        return self._array
+
+    def __exit__(self, *exception: object) -> None:
+        self._array.release_shared(self._stream)
+
+
 def _nested(values: list[Any], shape: tuple[int, ...]) -> Any:
     """Values in C order as nested lists."""
     for size in reversed(shape[1:]):
@@ -529,46 +580,48 @@ copyreg.pickle(Element, lambda kind: (_element_of, (_describe(kind),)))
 def _restore(data: bytes, described: Any, shape: tuple[int, ...], strides: tuple[int, ...], name: str | None) -> Array:
     """The array of a pickle, in the default context."""
     kind = _element_of(described)
-    made = Array._create(default_context(), kind, shape, name, 0, 0, False)
+    made = Array._create(default_context(), kind, shape, name, 0, 0, 0, False)
     if made.size:
         _ferry.copy(made, data, kind, 0, None, True, None, 0, False, False)
     return made if strides == c_strides(shape) else made._view(kind, 0, shape, strides)
 
 
 def empty(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
-          align: int = 0, memory: str | None = None, zero_on_release: bool = False) -> Array:
+          align: int = 0, memory: str | None = None, device: int | None = None, zero_on_release: bool = False) -> Array:
     """Return an array that reads as zero, and has no memory at any place yet.
 
     `memory` is the kind of its memory on the host. "pinned" is page-locked, so that devices copy it directly and copies
-    overlap with other work; "managed" is one memory that the host and the devices share, where the driver has it; None
-    and "pageable" are ordinary memory. `align` is the alignment of the memory in bytes, a power of two. With
+    overlap with other work; "managed" is one memory that the host and the devices share, where the driver has it;
+    "shared" is memory of the place `device`, or of the host, that export_shared() lends to other processes; None and
+    "pageable" are ordinary memory. `align` is the alignment of the memory in bytes, a power of two. With
     `zero_on_release` the memory is set to zero before anyone else can get it, as <ferry/buffer.h> says.
 
     >>> import ferry
     >>> ferry.empty((2, 3), "i4").shape
     (2, 3)
     """
-    return Array._create(context_of(context), element(dtype), shape_of(shape), name_of(name), memory_of(memory), align,
+    return Array._create(context_of(context), element(dtype), shape_of(shape), name_of(name), *memory_of(memory, device), align,
                          bool(zero_on_release))
 
 
 def zeros(shape: Any, dtype: Any = "f4", *, context: Context | None = None, name: str | None = None,
-          align: int = 0, memory: str | None = None, zero_on_release: bool = False) -> Array:
+          align: int = 0, memory: str | None = None, device: int | None = None, zero_on_release: bool = False) -> Array:
     """Return an array of zeros; as empty(), whose arrays read as zero.
 
     >>> import ferry
     >>> ferry.zeros(2).tolist()
     [0.0, 0.0]
     """
-    return empty(shape, dtype, context=context, name=name, align=align, memory=memory, zero_on_release=zero_on_release)
+    return empty(shape, dtype, context=context, name=name, align=align, memory=memory, device=device,
+                 zero_on_release=zero_on_release)
 
 
 def array(source: Any, dtype: Any = None, *, context: Context | None = None, name: str | None = None,
-          memory: str | None = None, zero_on_release: bool = False) -> Array:
+          memory: str | None = None, device: int | None = None, zero_on_release: bool = False) -> Array:
     """Return an array with a copy of what exports a buffer: an ndarray, bytes, array.array, a ferry.Array; or a tensor of DLPack.
 
     Lists and numbers need NumPy. With a `dtype` NumPy converts first, and Ferry where the source is a ferry.Array.
-    `memory` and `zero_on_release` are those of empty().
+    `memory`, `device` and `zero_on_release` are those of empty().
 
     >>> import array, ferry
     >>> ferry.array(array.array("d", [1, 2])).tolist()
@@ -579,7 +632,7 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
             source = source.numpy()
         else:
             return source._like(source.dtype if dtype is None else element(dtype), 0 if dtype is None else _POLICIES["saturate"], None,
-                                name_of(name), memory_of(memory), bool(zero_on_release))
+                                name_of(name), memory_of(memory, device), bool(zero_on_release))
     kind = None if dtype is None else element(dtype)
     if _is_ndarray(source):
         if kind is None:
@@ -589,15 +642,16 @@ def array(source: Any, dtype: Any = None, *, context: Context | None = None, nam
     elif not _exports_memory(source):
         known = _ndarray_or_none(source, kind)
         if known is None:
-            return array(from_dlpack(source, context=context), dtype, name=name, memory=memory, zero_on_release=zero_on_release)
+            return array(from_dlpack(source, context=context), dtype, name=name, memory=memory, device=device,
+                         zero_on_release=zero_on_release)
         source = known
         kind = kind or element(source.dtype)
     elif kind is not None and not _holds(source, kind):
         source = _as_ndarray(memoryview(source), kind)
     if kind is not None and kind.format is None:
-        return Array._create_from(context_of(context), source.view("u2"), element("u2"), name_of(name), memory_of(memory),
+        return Array._create_from(context_of(context), source.view("u2"), element("u2"), name_of(name), *memory_of(memory, device),
                                   bool(zero_on_release)).view(kind)
-    return Array._create_from(context_of(context), source, kind, name_of(name), memory_of(memory), bool(zero_on_release))
+    return Array._create_from(context_of(context), source, kind, name_of(name), *memory_of(memory, device), bool(zero_on_release))
 
 
 def _ndarray_or_none(source: Any, kind: Element | None) -> Any:
@@ -700,6 +754,29 @@ def from_arrow(source: Any, *, context: Context | None = None) -> Array:
     return _ferry.import_arrow(Array, context_of(context), schema, memory)
 
 
+def import_shared(share: bytes, dtype: Any, shape: Any = -1, *, read_only: bool = False, device: int | None = None,
+                  context: Context | None = None, name: str | None = None) -> Array:
+    """Return an array over the memory that another process exports with export_shared().
+
+    Acquire it before its first use, as with `with a.shared():`. The element is the exporter's, and the shape has its
+    number of elements; one size may be -1. A process that is `read_only` cannot write, and may have the memory at the
+    same time as others that are. `device` is the place of the memory in this process: None is the host for memory of
+    the host, and else the first device of the same kind.
+    """
+    kind, sizes = element(dtype), shape_of(shape)
+    return _ferry.import_shared(Array, context_of(context), kind, share, lambda count: _fit(sizes, count), bool(read_only),
+                                place_of(device), name_of(name))
+
+
+def _fit(sizes: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """A shape of `count` elements, of which one size may be -1."""
+    rest = math.prod(size for size in sizes if size != -1)
+    fitted = tuple(count // rest if size == -1 and rest > 0 else size for size in sizes) if sizes.count(-1) == 1 else sizes
+    if math.prod(fitted) != count or any(size < 0 for size in fitted):
+        raise _ferry.ArgumentError(f"the array has {count} elements, and not the shape {sizes}")
+    return fitted
+
+
 def _bytes_of_file(path: str | os.PathLike[str]) -> int:
     try:
         return os.path.getsize(path)
@@ -720,7 +797,7 @@ def load(path: str | os.PathLike[str], dtype: Any, shape: Any = -1, *, offset: i
         if odd:
             raise file_error(f"load {os.fspath(path)!r}: the bytes after offset {offset} are no whole number of {rest}", path)
         sizes = tuple(count if size == -1 else size for size in sizes)
-    made = Array._create(context_of(context), kind, sizes, name_of(name), memory_of(memory), 0, False)
+    made = Array._create(context_of(context), kind, sizes, name_of(name), *memory_of(memory), 0, False)
     if made.size:
         made.load_from(path, offset=offset, progress=progress, stream=stream)
     return made

@@ -84,7 +84,7 @@ class Access(_ferry.Access):
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> object:
         if copy and self.place == 0 and self.is_open and self.array.dtype.format:
             # What an open access wrote is in its memory alone.
-            own = type(self.array)._create_from(self.array.context, self, self.array.dtype, None, 0, False)
+            own = type(self.array)._create_from(self.array.context, self, self.array.dtype, None, 0, 0, False)
             return export_dlpack(own, stream, max_version, dl_device, True)
         if copy:
             return export_dlpack(self.array, stream, max_version, dl_device, copy, self.place)

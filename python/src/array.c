@@ -177,15 +177,15 @@ array_info(PyObject *object, PyObject *unused)
     if (status != FERRY_OK)
         return ferrypy_fail(status);
     return Py_BuildValue(
-        "{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K,s:N}", "name",
+        "{s:N,s:s,s:I,s:I,s:I,s:I,s:I,s:N,s:N,s:N,s:N,s:n,s:(KK),s:(KK),s:(KK),s:K,s:N}", "name",
         ferrypy_text(info.name), "state", ferry_state_name(info.state), "places_with_copy",
         info.places_with_copy, "places_current", info.places_current, "places_held",
         info.places_held, "scopes", info.scopes, "leases", info.leases, "borrowed",
-        PyBool_FromLong(info.borrowed), "read_only", PyBool_FromLong(info.read_only), "page_locked",
-        PyBool_FromLong(info.page_locked), "allocated_bytes", (Py_ssize_t)info.allocated_bytes,
-        "to_device", (unsigned long long)info.to_device.copies,
-        (unsigned long long)info.to_device.bytes, "to_host",
-        (unsigned long long)info.to_host.copies, (unsigned long long)info.to_host.bytes,
+        PyBool_FromLong(info.borrowed), "read_only", PyBool_FromLong(info.read_only), "away",
+        PyBool_FromLong(info.away), "page_locked", PyBool_FromLong(info.page_locked),
+        "allocated_bytes", (Py_ssize_t)info.allocated_bytes, "to_device",
+        (unsigned long long)info.to_device.copies, (unsigned long long)info.to_device.bytes,
+        "to_host", (unsigned long long)info.to_host.copies, (unsigned long long)info.to_host.bytes,
         "between_devices", (unsigned long long)info.between_devices.copies,
         (unsigned long long)info.between_devices.bytes, "evictions",
         (unsigned long long)info.evictions, "lent_at",

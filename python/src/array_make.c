@@ -40,7 +40,7 @@ ferrypy_shape_read(PyObject *shape, size_t element_bytes, int64_t out[FERRYPY_RA
     return count;
 }
 
-/* _create(context, element, shape, name, memory, align, zero_on_release) */
+/* _create(context, element, shape, name, memory, place of shared memory, align, zero_on_release) */
 static PyObject *
 array_create(PyObject *type, PyObject *arguments)
 {
@@ -54,9 +54,10 @@ array_create(PyObject *type, PyObject *arguments)
     Py_ssize_t align;
     int rank, memory, zero_on_release;
 
-    if (!ferrypy_parse(arguments, "O!O!O!zinp:_create", ferrypy_context_type, (PyObject **)&context,
-                       ferrypy_element_type, (PyObject **)&element, &PyTuple_Type, &tuple,
-                       &options.name, &memory, &align, &zero_on_release))
+    if (!ferrypy_parse(arguments, "O!O!O!ziinp:_create", ferrypy_context_type,
+                       (PyObject **)&context, ferrypy_element_type, (PyObject **)&element,
+                       &PyTuple_Type, &tuple, &options.name, &memory, &options.place, &align,
+                       &zero_on_release))
         return NULL;
     count = ferrypy_shape_read(tuple, element->element->bytes, shape, &rank);
     if (count < 0)
@@ -91,7 +92,8 @@ flags_for(PyObject *element)
     return PyBUF_STRIDES | (element == Py_None ? PyBUF_FORMAT : 0);
 }
 
-/* _create_from(context, exporter, element or None, name, memory, zero_on_release): copies.
+/* _create_from(context, exporter, element or None, name, memory, place of shared memory,
+ * zero_on_release): copies.
  * _wrap(context, exporter, element or None, read_only, name): does not. */
 static PyObject *
 array_create_from(PyObject *type, PyObject *arguments)
@@ -108,9 +110,9 @@ array_create_from(PyObject *type, PyObject *arguments)
     bool is_packed;
     int memory, zero_on_release;
 
-    if (!ferrypy_parse(arguments, "O!OOzip:_create_from", ferrypy_context_type,
+    if (!ferrypy_parse(arguments, "O!OOziip:_create_from", ferrypy_context_type,
                        (PyObject **)&context, &exporter, &element, &options.name, &memory,
-                       &zero_on_release) ||
+                       &options.place, &zero_on_release) ||
         !check_element(element))
         return NULL;
     options.memory = (ferry_memory_kind)memory;

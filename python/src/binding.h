@@ -273,6 +273,7 @@ int ferrypy_arrow_init(PyObject *module);
 /* -- kernel.c, file.c, copy.c ------------------------------------------------------------------ */
 
 int ferrypy_copy_init(PyObject *module);
+int ferrypy_share_init(PyObject *module);
 int ferrypy_kernel_init(PyObject *module);
 int ferrypy_file_init(PyObject *module);
 

@@ -112,9 +112,9 @@ PyInit__ferry(void)
         ferrypy_event_init(module) < 0 || ferrypy_graph_init(module) < 0 ||
         ferrypy_array_init(module) < 0 || ferrypy_access_init(module) < 0 ||
         ferrypy_dlpack_init(module) < 0 || ferrypy_arrow_init(module) < 0 ||
-        ferrypy_copy_init(module) < 0 || ferrypy_label_init(module) < 0 ||
-        ferrypy_kernel_init(module) < 0 || ferrypy_launcher_init(module) < 0 ||
-        ferrypy_file_init(module) < 0 ||
+        ferrypy_copy_init(module) < 0 || ferrypy_share_init(module) < 0 ||
+        ferrypy_label_init(module) < 0 || ferrypy_kernel_init(module) < 0 ||
+        ferrypy_launcher_init(module) < 0 || ferrypy_file_init(module) < 0 ||
         PyModule_AddStringConstant(module, "version", FERRY_VERSION) < 0) {
         Py_DECREF(module);
         return NULL;

@@ -86,10 +86,12 @@ check_shared(ferry_buffer *buffer, ferry_stream *stream, const char *what,
     if (!stream)
         return FERRY_OK;
     FERRYI_OR_RETURN(ferryi_stream_find_timeline(store->context, stream, what, out_timeline));
-    if ((*out_timeline)->place != cold->shared->place)
+    /* A device that uses the host's replica shares memory of the host. */
+    const int place = (*out_timeline)->place;
+    if ((store->context->coherent >> place & 1 ? FERRY_PLACE_HOST : place) != cold->shared->place)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "%s buffer \"%s\" on a stream of %s: its memory is that of %s", what,
-                           ferryi_store_name(store), store->context->names[(*out_timeline)->place],
+                           ferryi_store_name(store), store->context->names[place],
                            store->context->names[cold->shared->place]);
     return ferryi_timeline_check_capture(*out_timeline);
 }

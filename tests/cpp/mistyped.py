@@ -103,6 +103,8 @@ PAIRS = [
     ("lent.wait_idle(1);", "lent.abandon();", ""),
     ("const float *p = lent.hold(1); (void)p;", "float *p = lent.hold(1); (void)p;", ""),
     ("lent.release(1);", "lent.release();", ""),
+    ("auto s = ferry::buffer<const float>::import_shared(context, lent.export_shared()); s.release_shared();",
+     "ferry::buffer<float> s = ferry::buffer<const float>::import_shared(context, lent.export_shared());", ""),
     ("kernel(nullptr, ferry::grid(1), lent, f, 1.0f);", "kernel(nullptr, ferry::grid(1), f, lent, 1.0f);", ""),
     ("kernel(nullptr, ferry::grid(1), lent.range(1), f.range(1), 1.0f);", "kernel(nullptr, ferry::grid(1), f.range(1), lent.range(1), 1.0f);", ""),
     # Memory that is used after the call is no temporary's. What owns nothing may be one.

@@ -616,6 +616,43 @@ memory_is_wrapped(const ferry::context &context)
     THROWS(ferry::invalid_state, FERRY_ERROR_INVALID_STATE, owner.release(1));
 }
 
+/* Another context has other locks, as another process has; tests/process has real ones. */
+void
+memory_is_shared(const ferry::context &context)
+{
+    ferry_buffer_options options = {};
+    options.memory = FERRY_MEMORY_SHARED;
+    floats made(context, counting(10), &options);
+    const ferry_share share = made.export_shared();
+    const ferry::context other("host");
+    floats theirs = floats::import_shared(other, share);
+    THROWS(ferry::busy, FERRY_ERROR_BUSY, theirs.acquire_shared());
+    EXPECT(theirs.info().away && !made.info().away);
+    (void)made.update_device(context.default_stream()).get();
+    made.release_shared();
+    THROWS(ferry::invalid_state, FERRY_ERROR_INVALID_STATE, (void)made.read_host());
+    theirs.acquire_shared(other.default_stream());
+    EXPECT(content(theirs) == counting(10));
+    theirs.fill(3.0f);
+    theirs.release_shared(other.default_stream());
+    made.acquire_shared();
+    EXPECT(content(made) == std::vector<float>(10, 3.0f));
+    made.release_shared();
+    ferry_share_options named = {};
+    named.name = "lent";
+    const auto lent = ferry::buffer<const float>::import_shared(other, share, &named);
+    const auto again = ferry::buffer<const float>::import_shared(context, share);
+    lent.acquire_shared();
+    again.acquire_shared();
+    EXPECT(lent.info().read_only && lent.read_host()[9] == 3.0f && again.read_host()[0] == 3.0f);
+    EXPECT(std::string(lent.info().name) == "lent" && lent.export_shared().bytes[0] == share.bytes[0]);
+    lent.release_shared();
+    again.release_shared();
+    THROWS(ferry::wrong_type, FERRY_ERROR_WRONG_TYPE, ferry::buffer<int32_t>::import_shared(other, share));
+    THROWS(ferry::invalid_argument, FERRY_ERROR_INVALID_ARGUMENT, floats::import_shared(other, ferry_share()));
+    THROWS(ferry::invalid_state, FERRY_ERROR_INVALID_STATE, (void)floats(context, 1).export_shared());
+}
+
 void
 places_are_told(const ferry::context &context)
 {
@@ -769,6 +806,7 @@ main()
     RUN(conversions_have_policies);
     RUN(files_are_loaded);
     RUN(memory_is_wrapped);
+    RUN(memory_is_shared);
     RUN(places_are_told);
     RUN(streams_and_events_are_owned);
     RUN(contexts_are_counted);

@@ -35,7 +35,7 @@ struct given {
     ferry_context *context; ferry_float_buffer x, y; float *host, *pointer; ferry_pool *pool; ferry_stream *place_stream;
     ferry_block *block; ferry_event *event; ferry_kernel *kernel; const ferry_argument *arguments; my_kernels kernels;
     ferry_scope scope; ferry_memory_info memory; ferry_place_info place; size_t count, bytes, row, columns, rows;
-    uint32_t blocks, shared_bytes; bool done; double seconds;
+    uint32_t blocks, shared_bytes; bool done; double seconds; ferry_share share;
 };
 void row(struct given *given);
 void row(struct given *given)
@@ -51,7 +51,7 @@ struct given {
     float *device, *other, *host; size_t bytes, pitch, width, height, free_bytes, total_bytes; cudaStream_t stream;
     cudaEvent_t recorded; float milliseconds; int number; struct cudaDeviceProp properties; const void *function;
     void **parameters; struct dim3 grid, block; struct cudaResourceDesc resource; struct cudaTextureDesc description;
-    cudaTextureObject_t texture; float table[4];
+    cudaTextureObject_t texture; float table[4]; cudaIpcMemHandle_t memory_handle; cudaIpcEventHandle_t event_handle;
 };
 void row(struct given *given);
 void row(struct given *given)

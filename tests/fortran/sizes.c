@@ -16,6 +16,7 @@ test_size_of(int number)
         sizeof(ferry_buffer_options), sizeof(ferry_lease_options),
         sizeof(ferry_copy_side),      sizeof(ferry_copy_region),
         sizeof(ferry_copy_options),   sizeof(ferry_kernel_code),
+        sizeof(ferry_share),          sizeof(ferry_share_options),
     };
     return sizes[number - 1];
 }

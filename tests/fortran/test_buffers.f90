@@ -95,7 +95,9 @@ contains
         type(ferry_copy_side) :: side
         type(ferry_copy_region) :: region
         type(ferry_c_copy_options) :: copy_options
-        integer(c_size_t) :: sizes(14)
+        type(ferry_c_share_options) :: share_options
+        type(ferry_share) :: share
+        integer(c_size_t) :: sizes(16)
         integer(c_int) :: i
         interface
             function test_size_of(number) bind(c) result(bytes)
@@ -107,8 +109,8 @@ contains
 
         sizes = [c_sizeof(scope), c_sizeof(grid), c_sizeof(argument), c_sizeof(parameter), c_sizeof(field), c_sizeof(element), &
             c_sizeof(kernel_source), c_sizeof(context_options), c_sizeof(buffer_options), c_sizeof(lease_options), c_sizeof(side), &
-            c_sizeof(region), c_sizeof(copy_options), c_sizeof(kernel_code)]
-        call expect(all(sizes == [(test_size_of(i), i=1, 14)]), 'structs have the sizes of C')
+            c_sizeof(region), c_sizeof(copy_options), c_sizeof(kernel_code), c_sizeof(share), c_sizeof(share_options)]
+        call expect(all(sizes == [(test_size_of(i), i=1, 16)]), 'structs have the sizes of C')
     end subroutine
 
     subroutine buffers_live(context)
@@ -160,6 +162,52 @@ contains
         call other%create(context, huge(1_c_size_t), status=status)
         call expect(status == ferry_error_overflow .and. len(ferry_last_error()) > 0, 'a failure leaves a message')
         call expect(ferry_status_name(status) == 'FERRY_ERROR_OVERFLOW', 'statuses have names')
+    end subroutine
+
+    ! Another context has other locks, as another process has; tests/process has real ones.
+    subroutine memory_is_shared(context)
+        type(ferry_context), intent(in) :: context
+        type(ferry_context) :: other
+        type(ferry_double_buffer) :: made, theirs, third
+        type(ferry_float_buffer) :: wrong
+        type(ferry_stream) :: stream
+        type(ferry_share) :: share, none
+        real(c_double) :: values(10)
+        integer(c_int) :: status
+
+        call other%create('host')
+        call made%create_from(context, counting(10), name='steps', shared_at=ferry_place_host)
+        call made%export(share)
+        call theirs%import(other, share, name='theirs')
+        call theirs%acquire_shared(status=status)
+        call expect(status == ferry_error_busy .and. index(ferry_last_error(), '"theirs"') > 0, 'another context has the memory')
+        call made%release_shared()
+        call made%fill(1.0_c_double, status=status)
+        call expect(status == ferry_error_invalid_state, 'memory that was released is not used')
+        stream = other%stream()
+        call theirs%acquire_shared(stream)
+        call theirs%copy_to(values)
+        call expect(theirs%count() == 10 .and. all(values == counting(10)), 'an import shows the values')
+        call theirs%fill(3.0_c_double)
+        call theirs%release_shared(stream)
+        call made%acquire_shared()
+        call made%copy_to(values)
+        call expect(all(values == 3), 'its changes come back')
+        call made%release_shared()
+        call third%import(context, share, read_only=.true., place=ferry_place_host)
+        call third%acquire_shared()
+        call third%fill(4.0_c_double, status=status)
+        call expect(status == ferry_error_invalid_argument, 'a read-only import is not written')
+        call third%release_shared()
+        call wrong%import(other, share, status=status)
+        call expect(status == ferry_error_wrong_type .and. wrong%count() == 0, 'an import of another element is refused')
+        call wrong%import(other, none, status=status)
+        call expect(status == ferry_error_invalid_argument, 'a handle that finds no memory is refused')
+        call third%create(context, 1_c_size_t)
+        call third%export(none, status)
+        call expect(status == ferry_error_invalid_state, 'memory that is not shared is not exported')
+        call third%create(context, 1_c_size_t, shared_at=99_c_int, status=status)
+        call expect(status == ferry_error_invalid_argument, 'memory is not shared at a place that does not exist')
     end subroutine
 
     subroutine pointers_have_ranks(context)
@@ -574,6 +622,7 @@ program test_buffers
     call context%create()
     call structs_have_sizes()
     call buffers_live(context)
+    call memory_is_shared(context)
     call pointers_have_ranks(context)
     call places_are_kept(context)
     call owners_end(context)

@@ -12,6 +12,7 @@
 #include <ferry/copy.h>
 #include <ferry/kind.h>
 #include <ferry/lease.h>
+#include <ferry/share.h>
 #include <ferry/generated.h>
 #include "mylib/structs.h"
 #include "mylib/convert.h"
@@ -1129,6 +1130,67 @@ FERRY_INLINE FERRY_NODISCARD ferry_status
 mylib_cell_advise(mylib_cell_buffer buffer, int place, ferry_advice advice)
 {
     return ferry_buffer_advise(buffer.raw, 0, FERRY_REST, place, advice);
+}
+
+/* -- memory that processes share: see <ferry/share.h> ------------------------------------------ */
+
+/**
+ * Sets `*out` to a handle, by which other processes import the buffer with mylib_cell_import().
+ * The buffer was created with FERRY_MEMORY_SHARED, or is an import. Does not block.
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_INVALID_STATE when the memory is
+ *         not shared, or the handle is a view.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_export(mylib_cell_buffer buffer, ferry_share *out)
+{
+    return ferry_buffer_export(buffer.raw, out);
+}
+
+/**
+ * Creates a buffer with the memory that another process exports with mylib_cell_export(). It has as
+ * many elements as that of the exporter. It must be acquired before its first use. The caller owns
+ * `*out`, whose end leaves the memory to the other processes.
+ * @param options NULL for defaults
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_WRONG_TYPE when the exporter's
+ *         elements are not struct mylib_cell; FERRY_ERROR_INVALID_ARGUMENT also when the handle finds
+ *         no memory; FERRY_ERROR_UNSUPPORTED when this process cannot use that memory.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_import(ferry_context *context, const ferry_share *share, const ferry_share_options *options, mylib_cell_buffer *out)
+{
+    return ferry_buffer_import(context, mylib_cell_element(), share, options, FERRY_RAW(out));
+}
+
+/**
+ * Acquires a shared buffer for this process. Does not wait until another process releases it. Until
+ * mylib_cell_release_shared() the other processes fail to acquire the buffer, unless all of them
+ * and this one only read.
+ * @param stream later work on it waits for the work of the process that had the buffer before.
+ *         NULL: the call waits
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when another process has
+ *         acquired the buffer; FERRY_ERROR_INVALID_STATE when the memory is not shared, or this
+ *         process has acquired it; FERRY_ERROR_DEVICE_LOST when the memory has ended with the
+ *         process that created it.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_acquire_shared(mylib_cell_buffer buffer, ferry_stream *stream)
+{
+    return ferry_buffer_acquire_shared(buffer.raw, stream);
+}
+
+/**
+ * Releases a shared buffer for other processes. The call first copies bytes that are newer at other
+ * places to the shared memory. After a failure the buffer is still acquired.
+ * @param stream the process that acquires the buffer next waits for the work on it. NULL: the call
+ *         blocks until queued work that uses the memory has completed
+ * @return the usual statuses (see <ferry/buffer.h>); FERRY_ERROR_BUSY when a scope is open or a
+ *         lease exists; FERRY_ERROR_INVALID_STATE when the memory is not shared, or this process
+ *         has not acquired it; FERRY_ERROR_UNSUPPORTED when the stream is being captured.
+ */
+FERRY_INLINE FERRY_NODISCARD ferry_status
+mylib_cell_release_shared(mylib_cell_buffer buffer, ferry_stream *stream)
+{
+    return ferry_buffer_release_shared(buffer.raw, stream);
 }
 
 /* -- arguments of kernels ---------------------------------------------------------------------- */

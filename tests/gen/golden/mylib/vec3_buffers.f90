@@ -41,6 +41,10 @@ module mylib_vec3_buffers
         procedure :: is_current
         procedure :: resize
         procedure :: sync_to
+        procedure :: export
+        procedure :: import
+        procedure :: acquire_shared
+        procedure :: release_shared
         procedure :: fill
         procedure :: copy
         procedure :: copy_from
@@ -185,13 +189,14 @@ contains
     ! -- creation and lifetime --
 
     ! Creates a buffer of `count` elements that reads as zero. With `zero_on_release` its memory is set to zero before
-    ! anyone else can get it.
-    subroutine create(self, context, count, name, zero_on_release, status)
+    ! anyone else can get it. With `shared_at` its memory at that place can be exported to other processes.
+    subroutine create(self, context, count, name, zero_on_release, shared_at, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_context), intent(in) :: context
         integer(c_size_t), intent(in) :: count
         character(len=*), intent(in), optional :: name
         logical, intent(in), optional :: zero_on_release
+        integer(c_int), intent(in), optional :: shared_at
         integer(c_int), intent(out), optional :: status
         type(ferry_c_buffer_options) :: options
         character(len=:, kind=c_char), allocatable, target :: label
@@ -203,6 +208,10 @@ contains
             options%name = c_loc(label)
         end if
         if (present(zero_on_release)) options%zero_on_release = logical(zero_on_release, c_bool)
+        if (present(shared_at)) then
+            options%memory = ferry_c_memory_shared
+            options%place = shared_at
+        end if
         made = c_null_ptr
         got = ferry_c_buffer_create(context%raw(), mylib_vec3_element(), count, options, made)
         if (got == ferry_ok) call keep(self, made)
@@ -210,17 +219,18 @@ contains
     end subroutine
 
     ! Creates a buffer with a copy of the values.
-    subroutine create_from(self, context, values, name, zero_on_release, status)
+    subroutine create_from(self, context, values, name, zero_on_release, shared_at, status)
         class(mylib_vec3_buffer), intent(inout) :: self
         class(ferry_context), intent(in) :: context
         type(mylib_vec3), intent(in), contiguous, target :: values(:)
         character(len=*), intent(in), optional :: name
         logical, intent(in), optional :: zero_on_release
+        integer(c_int), intent(in), optional :: shared_at
         integer(c_int), intent(out), optional :: status
         type(mylib_vec3_buffer) :: made
         integer(c_int) :: got
 
-        call made%create(context, size(values, kind=c_size_t), name, zero_on_release, got)
+        call made%create(context, size(values, kind=c_size_t), name, zero_on_release, shared_at, got)
         if (got == ferry_ok) call made%copy_from(values, status=got)
         if (got == ferry_ok) call self%retain(made%handle, got)
         call made%destroy()
@@ -357,6 +367,72 @@ contains
         call ferry_check(ferry_c_buffer_sync_to(self%handle, offset_of(first), length_or_rest(count), place, &
             c_null_ptr), status)
     end subroutine
+
+    ! -- memory that processes share: <ferry/share.h> --
+
+    ! Returns the handle by which other processes import the buffer, which was created with `shared_at` or by import().
+    subroutine export(self, share, status)
+        class(mylib_vec3_buffer), intent(in) :: self
+        type(ferry_share), intent(inout) :: share
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_buffer_export(self%handle, share), status)
+    end subroutine
+
+    ! Makes this object a buffer of the memory that another process exports. It must be acquired before its first use.
+    ! `place` is the place of the memory in this process.
+    subroutine import(self, context, share, name, read_only, place, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        class(ferry_context), intent(in) :: context
+        type(ferry_share), intent(in) :: share
+        character(len=*), intent(in), optional :: name
+        logical, intent(in), optional :: read_only
+        integer(c_int), intent(in), optional :: place
+        integer(c_int), intent(out), optional :: status
+        type(ferry_c_share_options) :: options
+        character(len=:, kind=c_char), allocatable, target :: label
+        type(c_ptr) :: made
+        integer(c_int) :: got
+
+        if (present(name)) then
+            label = trim(name) // c_null_char
+            options%name = c_loc(label)
+        end if
+        if (present(read_only)) options%read_only = logical(read_only, c_bool)
+        if (present(place)) options%place = place
+        made = c_null_ptr
+        got = ferry_c_buffer_import(context%raw(), mylib_vec3_element(), share, options, made)
+        if (got == ferry_ok) call keep(self, made)
+        call ferry_check(got, status)
+    end subroutine
+
+    ! Acquires the shared memory for this process; ferry_error_busy while another process has it. Without `stream` the
+    ! call waits for the work of the process that had it before.
+    subroutine acquire_shared(self, stream, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        class(ferry_stream), intent(in), optional :: stream
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_buffer_acquire_shared(self%handle, raw_or_null(stream)), status)
+    end subroutine
+
+    ! Releases the shared memory for other processes, with bytes that are newer at other places.
+    subroutine release_shared(self, stream, status)
+        class(mylib_vec3_buffer), intent(inout) :: self
+        class(ferry_stream), intent(in), optional :: stream
+        integer(c_int), intent(out), optional :: status
+
+        call ferry_check(ferry_c_buffer_release_shared(self%handle, raw_or_null(stream)), status)
+    end subroutine
+
+    ! Returns the C handle of the stream; NULL without one.
+    function raw_or_null(stream) result(handle)
+        class(ferry_stream), intent(in), optional :: stream
+        type(c_ptr) :: handle
+
+        handle = c_null_ptr
+        if (present(stream)) handle = stream%raw()
+    end function
 
     pure function offset_of(first) result(offset)
         integer(c_size_t), intent(in), optional :: first
