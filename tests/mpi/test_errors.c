@@ -71,6 +71,8 @@ MAY_FAIL(MPI_Comm_size, (MPI_Comm c, int *o), (c, o))
 MAY_FAIL(MPI_Comm_test_inter, (MPI_Comm c, int *o), (c, o))
 MAY_FAIL(MPI_Allreduce, (const void *s, void *t, int n, MPI_Datatype d, MPI_Op o, MPI_Comm c),
          (s, t, n, d, o, c))
+MAY_FAIL(MPI_Bcast, (void *m, int n, MPI_Datatype t, int r, MPI_Comm c), (m, n, t, r, c))
+MAY_FAIL(MPI_Barrier, (MPI_Comm c), (c))
 MAY_FAIL(MPI_Type_contiguous, (int n, MPI_Datatype t, MPI_Datatype *o), (n, t, o))
 MAY_FAIL(MPI_Type_create_struct,
          (int n, const int *l, const MPI_Aint *a, const MPI_Datatype *t, MPI_Datatype *o),
@@ -252,6 +254,17 @@ scatter(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 }
 
 static ferry_status
+share(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
+{
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_SHARED};
+    ferry_int_buffer buffer = {0};
+    CHECK_OK(ferry_int_create(ranks->context, range->count, &options, &buffer));
+    ferry_status status = ferry_mpi_share(mpi, NULL, buffer.raw, 0, NULL, NULL);
+    ferry_int_destroy(&buffer);
+    return status;
+}
+
+static ferry_status
 make_type(ferry_mpi *mpi, struct ranks *ranks, ferry_mpi_range *range)
 {
     static const ferry_field fields[] = {
@@ -296,6 +309,8 @@ static const struct {
     {"MPI_Igather", gather},
     {"MPI_Iscatter", scatter},
     {"MPI_Wait", broadcast},
+    {"MPI_Bcast", share},
+    {"MPI_Barrier", share},
     {"MPI_Type_create_struct", make_type},
     {"MPI_Type_create_resized", make_type},
     {"MPI_Type_commit", make_type},

@@ -80,10 +80,10 @@ def test_usage(_):
         assert process.returncode == 2 and process.stderr.startswith("usage: ") and process.stdout == "", arguments
 
 
-def dies(how):
+def dies(*how):
     def case(_):
         began = time.monotonic()
-        process = mpiexec(3, JOB_DIES, how, FERRY_DEVICE="emulated")
+        process = mpiexec(3, JOB_DIES, *how, FERRY_DEVICE="emulated")
         took = time.monotonic() - began
         assert process.returncode not in (0, 124), process.stdout + process.stderr # 124: only `timeout` ended it
         assert took < 30, took
@@ -97,4 +97,5 @@ run_cases([(f"halo on {ranks} ranks, {device}", halo(ranks, device, *size))
              for ranks, device, size in ((1, "emulated", (10, 20, 5)), (4, "emulated", (250, 1000, 20)), (4, "emulated", (3, 3, 6)),
                                          (4, "host", (40, 100, 7)))]
           + [("64 ranks by counting", test_64_ranks), ("usage", test_usage)]
-          + [(f"a rank dies by {how}", dies(how)) for how in ("kill", "exit", "fault")])
+          + [(f"a rank dies by {how}", dies(how)) for how in ("kill", "exit", "fault")]
+          + [(f"a rank that has a shared buffer dies by {how}", dies(how, "shared")) for how in ("kill", "exit", "fault")])

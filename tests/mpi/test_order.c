@@ -55,6 +55,10 @@ main(void)
           fails(ferry_mpi_create_datatype(ferry_int_element(), &type), "finalized"));
     check("send after MPI_Finalize", fails(ferry_mpi_send(mpi, &range, 0, 0), "finalized"));
     check("broadcast after MPI_Finalize", fails(ferry_mpi_broadcast(mpi, &range, 0), "finalized"));
+    check("share after MPI_Finalize",
+          fails(ferry_mpi_share(mpi, NULL, buffer.raw, 0, NULL, NULL), "finalized"));
+    check("hand over after MPI_Finalize",
+          fails(ferry_mpi_hand_over(mpi, NULL, buffer.raw, 0, FERRY_MPI_OTHERS, 0), "finalized"));
     check("start after MPI_Finalize", fails(ferry_mpi_request_start(request), "finalized"));
     check("test after MPI_Finalize", fails(ferry_mpi_request_test(request, &done), "finalized"));
     check("wait after MPI_Finalize", fails(ferry_mpi_request_wait(request), "finalized"));

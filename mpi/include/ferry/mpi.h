@@ -42,6 +42,7 @@
  * - FERRY_ERROR_DEVICE: a driver call failed, or MPI failed for any other reason.
  */
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,7 @@
 #include <mpi.h>
 
 #include <ferry/buffer.h>
+#include <ferry/share.h>
 
 FERRY_BEGIN_DECLS
 
@@ -360,6 +362,61 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_gather(ferry_mpi *mpi,
 FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_scatter(ferry_mpi *mpi,
                                                          const ferry_mpi_range *source,
                                                          const ferry_mpi_range *target, int root);
+
+/* -- shared memory ----------------------------------------------------------------------------- */
+
+/*
+ * Ranks of one machine can use the same memory instead of sending messages, see <ferry/share.h>. A
+ * job on several machines creates a ferry_mpi for the ranks of each one, with a communicator of
+ * MPI_Comm_split_type(). Where memory cannot be shared, the program sends messages.
+ */
+
+/** Stands for several ranks in ferry_mpi_hand_over(). It is the number of no rank in any MPI. */
+#define FERRY_MPI_OTHERS INT_MIN
+
+/**
+ * Gives all ranks a buffer with the memory of the buffer `source` of the rank `root`. On the other
+ * ranks the call imports it, as ferry_buffer_import() does. These own `*out`, which is not
+ * acquired.
+ *
+ * All ranks call the function, in the order of their collectives. It blocks until all have
+ * imported the buffer or failed to. Each rank gets its own status, and those that succeeded keep
+ * the buffer if others failed. But if `root` fails, all ranks fail with its status and its text.
+ * If the root has no buffer to share, it passes NULL, so that no rank waits for it.
+ * @param element ignored on the root, as `options` and `out`, where they may be NULL
+ * @param source a buffer with FERRY_MEMORY_SHARED; ignored on other ranks, where it may be NULL
+ * @param options may differ between ranks; NULL for defaults
+ * @return the statuses of ferry_buffer_export() on the root, and of ferry_buffer_import() on the
+ *         others: FERRY_ERROR_UNSUPPORTED when a rank cannot use the memory, as on another machine;
+ *         the usual statuses (see the top of this file).
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_share(ferry_mpi *mpi, const ferry_element *element,
+                                                       ferry_buffer *source, int root,
+                                                       const ferry_share_options *options,
+                                                       ferry_buffer **out);
+
+/**
+ * Hands a shared buffer over. Rank `from` releases it, and then rank `to` acquires it. With
+ * FERRY_MPI_OTHERS as `to`, all ranks but `from` acquire it; they must be read-only imports. With
+ * FERRY_MPI_OTHERS as `from`, all ranks but `to` release it, and `to` waits for each of them.
+ *
+ * Ranks that hand the buffer over or get it call the function; on other ranks it has no effect.
+ * Ranks that get it block until it was released, those that hand it over only as
+ * ferry_buffer_release_shared(), and as MPI_Send() of an empty message. With MPI_PROC_NULL as
+ * `from` or `to` the call has no effect.
+ * @param stream as in ferry_buffer_acquire_shared() and ferry_buffer_release_shared(). Each rank
+ *         passes its own
+ * @param buffer the buffer that this rank shared or imported; ignored where the call has no effect
+ * @param tag as that of ferry_mpi_message, whose messages must not have the same tag meanwhile
+ * @return on ranks that hand over, the statuses of ferry_buffer_release_shared(); on ranks that get
+ *         the buffer, those of ferry_buffer_acquire_shared(). FERRY_ERROR_INVALID_ARGUMENT also for
+ *         ranks that do not exist, and if `from` equals `to`; the usual statuses (see the top of
+ *         this file). If a rank fails to release the buffer, the ranks that get it fail with its
+ *         status and its text, and do not acquire it.
+ */
+FERRY_API FERRY_NODISCARD ferry_status ferry_mpi_hand_over(ferry_mpi *mpi, ferry_stream *stream,
+                                                           ferry_buffer *buffer, int from, int to,
+                                                           int tag);
 
 /* -- types ------------------------------------------------------------------------------------- */
 
