@@ -62,31 +62,6 @@ check_options(const ferry_context *context, const ferry_buffer_options *options)
 }
 
 ferry_status
-ferryi_buffer_check_creation(ferry_context *context, const ferry_element *element, size_t count,
-                             const void *out, const char *what, const ferry_element **out_interned,
-                             size_t *out_bytes)
-{
-    if (!context || !element || !out)
-        return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "%s: context, element or out is NULL",
-                           what);
-    FERRYI_OR_RETURN(ferryi_shell_check_open(context, what));
-    ferry_status status = ferryi_element_intern(element, out_interned);
-    if (status != FERRY_OK)
-        return ferryi_fail_in(status, "%s", what);
-    if (!ferryi_mul_size(count, element->bytes, out_bytes) || *out_bytes > PTRDIFF_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: %zu elements of %zu bytes overflow a size",
-                           what, count, element->bytes);
-    if (element->bytes > UINT32_MAX)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW, "%s: elements of %zu bytes are larger than 4 GiB",
-                           what, element->bytes);
-    if (*out_bytes > context->buffer_bytes_limit)
-        return ferryi_fail(FERRY_ERROR_OVERFLOW,
-                           "%s: %zu bytes are above the context's limit of %zu bytes for a buffer",
-                           what, *out_bytes, context->buffer_bytes_limit);
-    return FERRY_OK;
-}
-
-ferry_status
 ferry_buffer_create(ferry_context *context, const ferry_element *element, size_t count,
                     const ferry_buffer_options *options, ferry_buffer **out)
 {

@@ -297,6 +297,38 @@ unwrap_device(struct world *w)
     return status;
 }
 
+/* -- shared memory ----------------------------------------------------------------------------- */
+
+/* Launches the kernel on a shared buffer, and releases it. It is still acquired after a failure. */
+static ferry_status
+release_shared(struct world *w, int place)
+{
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_SHARED, .place = place};
+    ferry_buffer *shared;
+    OK(ferry_buffer_create(w->f->context, INT, COUNT, &options, &shared));
+    ferry_argument argument = ferry_buffer_argument(shared, INT, 0, FERRY_REST);
+    OK(ferry_kernel_launch(w->kernel, ferry_grid_for(1, 0), w->stream, &argument, 1));
+    ferry_status status = ferry_buffer_release_shared(shared, NULL);
+    assert_int_equal(info_of(shared).away, status == FERRY_OK);
+    if (status != FERRY_OK)
+        OK(ferry_buffer_discard(shared, 0, FERRY_REST));
+    ferry_buffer_destroy(&shared);
+    return status;
+}
+
+static ferry_status
+release_shared_host(struct world *w)
+{
+    return release_shared(w, 0);
+}
+
+static ferry_status
+release_shared_device(struct world *w)
+{
+    const bool shares = device_of(w->f, 1)->capabilities & FERRY_CAN_SHARE;
+    return release_shared(w, shares ? 1 : 0);
+}
+
 /* -- calls that do not need the bytes ---------------------------------------------------------- */
 
 /* The device has the only replica, so that afterwards no place has one. */
@@ -486,6 +518,8 @@ static const struct row {
     {"ferry_lease_export_arrow", "on a stream", export_arrow, REPORTS},
     {"ferry_buffer_unwrap", "host memory", unwrap_host, REPORTS},
     {"ferry_buffer_unwrap", "device memory", unwrap_device, REPORTS},
+    {"ferry_buffer_release_shared", "host memory", release_shared_host, REPORTS},
+    {"ferry_buffer_release_shared", "device memory", release_shared_device, REPORTS},
     {"ferry_buffer_copy_to", "", copy_to_memory, REPORTS},
     {"ferry_buffer_copy", "", copy_to_buffer, REPORTS},
     {"ferry_copy", "rows", copy_rows_to_memory, REPORTS},

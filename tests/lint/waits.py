@@ -19,6 +19,7 @@ ROOT = pathlib.Path(sys.argv[1])
 TABLE = "tests/buffer/test_waits.c"
 NO_ROW = {
     "ferry_buffer_abandon": "leaves the bytes of the wrap as they are",
+    "ferry_buffer_acquire_shared": "waits for work of other processes, which Ferry does not know",
     "ferry_buffer_advise": "passes advice about managed memory, and touches no byte",
     "ferry_buffer_argument": "makes an argument, and checks nothing",
     "ferry_buffer_import_dlpack": "waits for work of the producer, which Ferry does not know",

@@ -148,6 +148,15 @@ test_what_a_device_lacks_is_unsupported(void **state)
     LACKS(memory_info, NULL, NULL);
     LACKS(memory_alloc, FERRY_MEMORY_DEVICE, 1, NULL);
     LACKS(memory_free, FERRY_MEMORY_DEVICE, NULL);
+    LACKS(range_reserve, 1, NULL);
+    LACKS(range_release, NULL, 1);
+    LACKS(range_map, NULL, 1, NULL);
+    LACKS(range_unmap, NULL, 1, NULL);
+    LACKS(shared_alloc, NULL, NULL);
+    LACKS(shared_open, NULL, NULL);
+    LACKS(shared_free, NULL, NULL);
+    LACKS(shared_event_create, NULL, NULL);
+    LACKS(shared_event_open, NULL, NULL);
     LACKS(host_register, NULL, 1);
     LACKS(host_unregister, NULL);
     LACKS(stream_create, NULL);
