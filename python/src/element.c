@@ -160,7 +160,7 @@ ferrypy_element_of_buffer(const Py_buffer *buffer)
     size_t bytes = (size_t)buffer->itemsize;
     struct element_object *element;
 
-    if (described != Py_None)
+    if (!described || described != Py_None)
         return described;
     Py_DECREF(described);
     element = (struct element_object *)parse(FERRY_TEXT_BUFFER, format);

@@ -242,8 +242,8 @@ ferryi_info_append(const ferry_context *context, const ferry_buffer_info *info, 
                                place == 0 && info->page_locked ? "(pinned)" : "");
     if (info->places_with_copy == 0)
         ferryi_text_append(text, bytes, length, " none");
-    ferryi_text_append(text, bytes, length, "%s%s", info->borrowed ? " borrowed" : "",
-                       info->read_only ? " read-only" : "");
+    ferryi_text_append(text, bytes, length, "%s%s%s", info->borrowed ? " borrowed" : "",
+                       info->read_only ? " read-only" : "", info->away ? " away" : "");
 }
 
 size_t

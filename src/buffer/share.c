@@ -56,11 +56,9 @@ ferryi_share_create(ferry_context *context, const ferry_element *interned, size_
     const struct ferryi_shared_content content = {
         .identity = interned->identity, .element_bytes = interned->bytes, .count = count};
     struct ferryi_shared *shared;
-    ferry_buffer_options own = *options;
-    own.memory = FERRY_MEMORY_DEFAULT; /* of the replicas at other places */
     FERRYI_OR_RETURN(ferryi_shell_check_place(context, options->place, "create a shared buffer"));
     FERRYI_OR_RETURN(ferryi_shared_make(context, options->place, &content, &shared));
-    return make_buffer(shared, interned, count, bytes, &own, out);
+    return make_buffer(shared, interned, count, bytes, options, out);
 }
 
 /* -- export and import ------------------------------------------------------------------------- */

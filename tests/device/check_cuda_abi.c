@@ -132,6 +132,10 @@ SAME_FIELD(struct ferryi_gpu_launch_config, stream, CUlaunchConfig, hStream);
 SAME_FIELD(struct ferryi_gpu_launch_config, attributes, CUlaunchConfig, attrs);
 SAME_FIELD(struct ferryi_gpu_launch_config, attribute_count, CUlaunchConfig, numAttrs);
 #endif
+SAME_SIZE(struct ferryi_gpu_memory_token, CUipcMemHandle);
+SAME_FIELD(struct ferryi_gpu_memory_token, bytes, CUipcMemHandle, reserved);
+SAME_SIZE(struct ferryi_gpu_event_token, CUipcEventHandle);
+SAME_FIELD(struct ferryi_gpu_event_token, bytes, CUipcEventHandle, reserved);
 SAME_SIZE(ferryi_gpu_handle, CUmemGenericAllocationHandle);
 SAME_SIZE(ferryi_gpu_granularity, CUmemAllocationGranularity_flags);
 SAME_SIZE(struct ferryi_gpu_allocation, CUmemAllocationProp);
@@ -184,6 +188,8 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define ferryi_gpu_access             CUmemAccessDesc_st
 #define ferryi_gpu_granularity        CUmemAllocationGranularity_flags
 #define ferryi_gpu_copy_attributes    CUmemcpyAttributes_st
+#define ferryi_gpu_memory_token       CUipcMemHandle_st
+#define ferryi_gpu_event_token        CUipcEventHandle_st
 #define ferryi_gpu_copy_2d            CUDA_MEMCPY2D_st
 #define ferryi_gpu_launch_config      CUlaunchConfig_st
 #define ferryi_gpu_copy_3d_peer       CUDA_MEMCPY3D_PEER_st
@@ -200,6 +206,7 @@ _Static_assert(CU_STREAM_PER_THREAD == FERRYI_CU_STREAM_PER_THREAD,
 #define PICK_PREFETCH                      SAME_PROTOTYPE
 #define PICK_CAPTURE                       SAME_PROTOTYPE
 #define PICK_RANGE                         SAME_PROTOTYPE
+#define PICK_SHARE                         SAME_PROTOTYPE
 #define PICK_STREAM_CONTEXT                SAME_PROTOTYPE
 #define LATER(name, parameters)
 #if CUDA_VERSION >= 11040

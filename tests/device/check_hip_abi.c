@@ -39,6 +39,12 @@ SAME_VALUE(hipMemAttachGlobal, FERRYI_GPU_MEM_ATTACH_GLOBAL)
 SAME_VALUE(hipStreamNonBlocking, FERRYI_GPU_STREAM_NON_BLOCKING)
 SAME_VALUE(hipEventDefault, FERRYI_GPU_EVENT_DEFAULT)
 SAME_VALUE(hipEventDisableTiming, FERRYI_GPU_EVENT_DISABLE_TIMING)
+SAME_VALUE(hipEventInterprocess, FERRYI_GPU_EVENT_INTERPROCESS)
+_Static_assert(hipIpcMemLazyEnablePeerAccess == FERRYI_GPU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS ||
+                   hipIpcMemLazyEnablePeerAccess == FERRYI_HIP_IPC_FLAGS_5,
+               "the flag has another value");
+SAME_VALUE(sizeof(struct ferryi_gpu_memory_token), sizeof(hipIpcMemHandle_t))
+SAME_VALUE(sizeof(struct ferryi_gpu_event_token), sizeof(hipIpcEventHandle_t))
 SAME_VALUE(hipStreamCaptureStatusNone, FERRYI_GPU_STREAM_CAPTURE_STATUS_NONE)
 SAME_VALUE(hipStreamCaptureStatusActive, FERRYI_GPU_STREAM_CAPTURE_STATUS_ACTIVE)
 SAME_VALUE(hipStreamCaptureStatusInvalidated, FERRYI_GPU_STREAM_CAPTURE_STATUS_INVALIDATED)
@@ -93,6 +99,8 @@ SAME_VALUE(hipStreamPerThread, FERRYI_HIP_STREAM_PER_THREAD)
 #define ferryi_gpu_advice             hipMemoryAdvise
 #define ferryi_gpu_capture_mode       hipStreamCaptureMode
 #define ferryi_gpu_capture_status     hipStreamCaptureStatus
+#define ferryi_gpu_memory_token       hipIpcMemHandle_st
+#define ferryi_gpu_event_token        hipIpcEventHandle_st
 #if HIP_VERSION_MAJOR >= 6
 SAME_VALUE(sizeof(struct ferryi_gpu_allocation), sizeof(hipMemAllocationProp))
 SAME_VALUE(offsetof(struct ferryi_gpu_allocation, location),
@@ -155,6 +163,7 @@ typedef hipError_t copy_2d(void *target, size_t target_pitch, const void *source
                            size_t source_pitch, size_t width_bytes, size_t height,
                            hipMemcpyKind kind, hipStream_t stream);
 SAME_TYPE(hipMemcpy2DAsync, copy_2d)
+SAME_TYPE(hipIpcOpenMemHandle, check_memory_open)
 #if HIP_VERSION_MAJOR >= 6
 typedef hipError_t launch_cooperative(hipFunction_t function, unsigned int grid_x,
                                       unsigned int grid_y, unsigned int grid_z,

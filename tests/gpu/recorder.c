@@ -19,9 +19,11 @@
  * bits, and such objects in place of pointers to them
  *
  * The entry points are generated from FERRYI_CUDA_SYMBOLS, whose parameter lists are read as text.
- * All arguments are integers, pointers, or structures of at most 8 bytes. On x86-64 and AArch64
- * each such argument uses one register or stack slot, so one function can forward all calls. An
- * entry point is an indirect function, which is NULL if the second driver lacks it.
+ * Nearly all arguments are integers, pointers, or structures of at most 8 bytes. On x86-64 and
+ * AArch64 each such argument uses one register or stack slot, so one function can forward all
+ * calls. An entry point is an indirect function, which is NULL if the second driver lacks it, and
+ * that driver's own function if it takes a larger structure. Calls of such a function are not
+ * recorded.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -71,10 +73,20 @@ open_library(void)
         perror(file);
 }
 
-/* Looks up the function of the second driver, to which the recorder forwards a call. Returns false
- * if the second driver lacks the function. */
+/* Returns whether an argument is a structure that does not fit a register. */
 static bool
-resolve(struct entry *entry)
+takes_structure(const struct entry *entry)
+{
+    for (int i = 0; i < entry->count; i++)
+        if (entry->at[i].kind == RECORDER_STRUCTURE && !entry->at[i].is_output)
+            return true;
+    return false;
+}
+
+/* Looks up the function of the second driver, to which the recorder forwards a call. Returns
+ * `record` or what takes its place. */
+static forwarded *
+resolve(struct entry *entry, forwarded *record)
 {
     pthread_once(&once, open_library);
     void *address = library ? dlsym(library, entry->name) : NULL;
@@ -83,7 +95,7 @@ resolve(struct entry *entry)
     if (entry->count == 0)
         entry->count = recorder_parse(entry->parameters, entry->at);
     pthread_mutex_unlock(&lock);
-    return address;
+    return address && !takes_structure(entry) ? record : entry->function;
 }
 
 static uint64_t
@@ -172,7 +184,7 @@ enum { RECORDED(NUMBER) };
     static forwarded *resolve_##name(void) __attribute__((used));                                  \
     static forwarded *resolve_##name(void)                                                         \
     {                                                                                              \
-        return resolve(&entries[NUMBER_##name]) ? record_##name : NULL;                            \
+        return resolve(&entries[NUMBER_##name], record_##name);                                    \
     }                                                                                              \
     EXPORT forwarded name __attribute__((ifunc("resolve_" #name)));
 RECORDED(FORWARD)

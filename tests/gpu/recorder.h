@@ -16,7 +16,8 @@
 #define RECORDER_MARK '\1'
 
 enum recorder_kind {
-    RECORDER_NOTHING, /* a parameter that is not recorded */
+    RECORDER_NOTHING,   /* a parameter that is not recorded */
+    RECORDER_STRUCTURE, /* the same, of more than 8 bytes */
     RECORDER_UNSIGNED,
     RECORDER_SIGNED,
     RECORDER_ADDRESS,

@@ -62,6 +62,8 @@ classify(struct recorder_parameter *p)
         {"unsigned long long", RECORDER_UNSIGNED, 8},
         {"float", RECORDER_NOTHING, 4},
         {"struct ferryi_gpu_location", RECORDER_UNSIGNED, 8},
+        {"struct ferryi_gpu_memory_token", RECORDER_STRUCTURE, 64},
+        {"struct ferryi_gpu_event_token", RECORDER_STRUCTURE, 64},
         {"ferryi_gpu_host_function", RECORDER_NOTHING, 0},
         {"ferryi_gpu_pointer", RECORDER_ADDRESS, 8},
         {"void*", RECORDER_ADDRESS, 8},
@@ -437,7 +439,8 @@ recorder_write_out(struct recorder_text *line, const struct recorder_call *call,
                    ferryi_gpu_result result)
 {
     const struct recorder_parameter *p = &call->parameters[index];
-    bool is_nothing = result || p->kind == RECORDER_NOTHING || p->kind == RECORDER_STRING;
+    bool is_nothing = result || p->kind == RECORDER_NOTHING || p->kind == RECORDER_STRUCTURE ||
+                      p->kind == RECORDER_STRING;
     uint64_t value = is_nothing ? 0 : load((void *)(uintptr_t)call->a[index], p->bytes);
     recorder_print(line, "\"out\": ");
     if (is_nothing)

@@ -121,7 +121,8 @@ class Stages:
 
     def contract(self):
         cases = [Case("device suite", [self.test("tests/device/device_suite"), "cuda"], 80),
-                 Case("driver", [self.test("tests/gpu/test_gpu_driver")], 40), Case("convert", [self.test("tests/gpu/test_gpu_convert")], 40),
+                 Case("driver", [self.test("tests/gpu/test_gpu_driver")], 40), Case("shared", [self.test("tests/gpu/test_gpu_shared")], 20),
+                 Case("convert", [self.test("tests/gpu/test_gpu_convert")], 40),
                  Case("scatter", [self.test("tests/gpu/gpu_scatter")], 20)]
         if not self.fake: # fakecuda has no host functions for the kernels of examples
             cases.append(Case("vector_add", [self.test("examples/vector_add")], 20))
@@ -241,7 +242,7 @@ class Stages:
         second = [Stage("graphs", 60, lambda: self.consumers("graph"), suites=["python"], needs=needs),
                   Stage("consumers", 120, lambda: self.consumers("cupy", "torch and not graph", "jax", "numba", "expressions"), 5,
                         suites=["python"], needs=needs),
-                  Stage("contract", 120, self.contract, tests=[*device_tests, *kernels, "examples/vector_add"]),
+                  Stage("contract", 140, self.contract, tests=[*device_tests, "tests/gpu/test_gpu_shared", *kernels, "examples/vector_add"]),
                   Stage("buffer", 180, self.buffer, 4, suites=["buffer"]), Stage("bindings", 120, self.bindings, 8, suites=bindings),
                   Stage("clients", 120, self.clients, suites=["clients"], needs=needs), bench("overlap", 60)._replace(needs=needs), bench("convert", 90),
                   bench("file", 180), bench("access", 60), bench("pool", 60), bench("roundtrip", 60),

@@ -88,7 +88,10 @@ fail_beside(struct player *p, const struct kept *k, const struct target *other)
     ferry_status status;
     int32_t *memory;
     bool launch = flags_of(p) & 2;
-    if (other->count == 0 || overlap(&k->t, other) || k->at == 0 ||
+    /* After an opening that failed for lack of memory the whole buffer is read, which must not be
+     * the one that is being written. */
+    bool cannot_settle = other->subject == k->t.subject && p->world->setup.memory > 0;
+    if (other->count == 0 || overlap(&k->t, other) || k->at == 0 || cannot_settle ||
         !open_host(p, other, FERRY_UPDATE, &scope, &memory))
         return;
     ferry_argument arguments[] = {

@@ -32,7 +32,7 @@ def folder_of(member):
 KNOWN = [
     "base: blocked callback log", "base: machine system", "copy: async copy", "copy: plan region_list region_run regions shortcuts",
     "debug: fault guard_pages", "device: emulated_emulated_command emulated_emulated_memory emulated_emulated_stream",
-    "device: gpu_gpu gpu_gpu_code gpu_gpu_copy gpu_gpu_file gpu_gpu_graph gpu_gpu_memory gpu_gpu_peer gpu_gpu_range gpu_gpu_stream",
+    "device: gpu_gpu gpu_gpu_code gpu_gpu_copy gpu_gpu_file gpu_gpu_graph gpu_gpu_memory gpu_gpu_peer gpu_gpu_range gpu_gpu_shared gpu_gpu_stream",
     "device: opencl_opencl opencl_opencl_call opencl_opencl_code opencl_opencl_copy opencl_opencl_event opencl_opencl_memory "
     "opencl_opencl_rows opencl_opencl_stream",
     "kernel: code compile", "kernel: host_call launch launch_here launch_recorded",

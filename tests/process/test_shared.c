@@ -20,6 +20,7 @@
 #include <ferry/share.h>
 
 #include "src/base/shared_file.h"
+#include "src/store/store.h"
 #include "tests/support/fault.h"
 #include "tests/support/lazy.h"
 
@@ -119,6 +120,27 @@ access_all(struct process *process, int place, ferry_access access, int number, 
     return ferry_scope_close(&scope);
 }
 
+/* Forks a child that sleeps, and returns when it does, after the library's handlers of the fork. */
+static ferry_status
+fork_a_sleeper(int *out_number)
+{
+    int ends[2];
+    char byte;
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return FERRY_ERROR_IO;
+    const pid_t child = fork();
+    if (child == 0) {
+        if (write(ends[1], "x", 1) == 1)
+            sleep(HANGS_AFTER_S);
+        _exit(0);
+    }
+    close(ends[1]);
+    const ssize_t got = read(ends[0], &byte, 1);
+    close(ends[0]);
+    *out_number = child;
+    return child > 0 && got == 1 ? FERRY_OK : FERRY_ERROR_IO;
+}
+
 static ferry_status
 obey(struct process *process, const struct command *command, struct reply *reply)
 {
@@ -161,12 +183,7 @@ obey(struct process *process, const struct command *command, struct reply *reply
         process_end(process);
         return FERRY_OK;
     case FORK:
-        reply->number = fork();
-        if (reply->number == 0) {
-            sleep(HANGS_AFTER_S);
-            _exit(0);
-        }
-        return FERRY_OK;
+        return fork_a_sleeper(&reply->number);
     case DIE:
         (void)kill(getpid(), SIGKILL);
         return FERRY_OK;
@@ -452,11 +469,11 @@ test_nothing_uses_what_is_away(void **state)
     EACH_PLACE(place)
     {
         int values[COUNT] = {0};
-        ferry_scope scope, scopes[1];
+        ferry_scope scope, scopes[2];
         ferry_buffer *view;
         ferry_lease *lease;
         ferry_event *event;
-        void *memory;
+        void *memory, *pointers[2];
         work w;
         DO(NULL, CREATE, .place = place, .number = COUNT);
         DO(NULL, WRITE, .place = 0, .number = 1);
@@ -478,6 +495,11 @@ test_nothing_uses_what_is_away(void **state)
                                                     scopes, &memory));
                 const ferry_lease_options options = {.access = access, .place = at};
                 expect_refused(ferry_lease_open(b, INT, &options, &lease, &memory));
+                const ferry_argument two[] = {
+                    ferry_argument_with(ferry_buffer_argument(b, INT, 0, 10), access),
+                    ferry_argument_with(ferry_buffer_argument(b, INT, 20, 10), access)};
+                expect_refused(ferry_scope_open_all(two, 2, at, at ? stream_of(f, at) : NULL,
+                                                    scopes, pointers));
             }
             expect_refused(ferry_buffer_sync_to(b, 0, FERRY_REST, at, NULL));
             expect_refused(ferry_buffer_mark_dirty(b, 0, FERRY_REST, place, NULL));
@@ -505,9 +527,72 @@ test_nothing_uses_what_is_away(void **state)
         expect_refused(ferry_buffer_release_shared(b, NULL));
         DO(NULL, ACQUIRE, .place = 0);
         FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_acquire_shared(b, NULL));
+        ferry_buffer_destroy(&view);
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_unwrap(&b, NULL));
+        FAILS(FERRY_ERROR_INVALID_STATE, ferry_buffer_abandon(&b));
         assert_int_equal(DO(NULL, READ, .place = 0).number, 1);
         work_close(&w);
-        DESTROY_BUFFERS(&view, &plain);
+        DESTROY_BUFFERS(&plain);
+        DO(NULL, DESTROY, .place = 0);
+    }
+}
+
+/* Work that is queued here and only reads is done before another process can write. */
+static void
+test_queued_reads_see_the_old_bytes(void **state)
+{
+    struct process *here = *state;
+    fixture *f = &here->f;
+    EACH_PLACE(place)
+    {
+        struct other other = start();
+        struct reply made = DO(NULL, CREATE, .place = place, .number = COUNT);
+        ferry_buffer *target = make_ints(f, COUNT);
+        DO(&other, IMPORT, .share = made.share);
+        for (int turn = 0; turn < 8; turn++) {
+            DO(NULL, WRITE, .place = place, .number = 100 * turn);
+            copy_on(f, f->stream, target, 0, here->buffer, 0, COUNT);
+            DO(NULL, RELEASE, .number = place > 0 && turn % 2);
+            DO(&other, ACQUIRE, .number = place > 0 && turn % 2);
+            DO(&other, WRITE, .place = place, .number = 7);
+            DO(&other, RELEASE, .place = 0);
+            expect_counting(f, target, 0, 0, COUNT, 100 * turn);
+            DO(NULL, ACQUIRE, .place = 0);
+        }
+        ferry_buffer_destroy(&target);
+        DO(NULL, DESTROY, .place = 0);
+        finish(&other, false);
+    }
+}
+
+/* Memory that is a file cannot be written through a mapping that only reads. */
+static void
+test_a_mapping_that_only_reads(void **state)
+{
+    struct process *here = *state;
+    EACH_PLACE(place)
+    {
+        struct process there;
+        int ends[2];
+        if (place > 0 && !(here->f.context->devices[1]->capabilities & FERRYI_DEVICE_MAPS_FILES))
+            continue;
+        process_begin(&there);
+        struct reply made = DO(NULL, CREATE, .place = place, .number = COUNT);
+        expect(FERRY_OK,
+               perform(&there,
+                       &(struct command){.order = IMPORT, .number = true, .share = made.share}),
+               __LINE__);
+        assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+        assert_int_equal(write(ends[1], "x", 1), 1);
+        ferryi_store_lock(there.buffer->store);
+        void *memory = there.buffer->store->copies[place].pointer;
+        ferryi_store_unlock(there.buffer->store);
+        assert_int_equal(read(ends[0], memory, 1), -1);
+        assert_int_equal(errno, EFAULT);
+        close(ends[0]);
+        close(ends[1]);
+        ferry_buffer_destroy(&there.buffer);
+        process_end(&there);
         DO(NULL, DESTROY, .place = 0);
     }
 }
@@ -1042,6 +1127,8 @@ main(int count, char **arguments)
         SHARED(test_unwritten_bytes_are_zeros),
         SHARED(test_what_is_moved),
         SHARED(test_nothing_uses_what_is_away),
+        SHARED(test_queued_reads_see_the_old_bytes),
+        SHARED(test_a_mapping_that_only_reads),
         SHARED(test_a_scope_keeps_the_buffer_here),
         SHARED(test_readers_share),
         SHARED(test_a_killed_writer_loses_the_bytes),

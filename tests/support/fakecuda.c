@@ -231,6 +231,8 @@ start(void)
         fake.contexts[i].device = i;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR] = 9;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY] = 1;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING] = 1;
+    attributes[FERRYI_CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED] = 1;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH] = 1;
     attributes[FERRYI_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH] = 1;
     attributes[ATTRIBUTE_MAX_PITCH] = FAKE_PITCH_MOST;
@@ -328,7 +330,8 @@ cuDeviceGetAttribute(int *out_value, ferryi_gpu_device_attribute attribute,
     const int number = fake_attribute_number(attribute);
     if (number <= 0 ||
         (FAKECUDA_GENERATION < 12 && (number == FERRYI_CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID ||
-                                      number == FERRYI_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH)))
+                                      number == FERRYI_CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH ||
+                                      number == FERRYI_CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED)))
         return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     *out_value = attributes[number];
     return fake_end(FERRYI_GPU_SUCCESS);

@@ -9,6 +9,12 @@
  * handles and pointers of other contexts, reuses the address of a destroyed stream for the next
  * one, and runs the copies of a batch in a different order.
  *
+ * Device memory whose size is a multiple of 2 MiB, and events, can be shared with processes that
+ * use the same build. Memory that its process has freed, or whose process has ended, is unknown to
+ * the others from then on. What a process that ended had queued before its last record of an event
+ * counts as done. In lazy mode a record of such an event starts the work that it waits for, because
+ * no other process can.
+ *
  *   FAKECUDA_DEVICES       number of devices; default 1, at most 8
  *   FAKECUDA_MEMORY_BYTES  memory of each device; default 256 MiB
  *   FAKECUDA_MODE          "thread" (default): a thread per stream; "lazy": work is done only when
@@ -63,6 +69,7 @@
  * not decrease these numbers. */
 struct fakecuda_live {
     int allocations, registrations, streams, events, modules, ranges;
+    int opened; /* memory of other processes */
 };
 
 /* The attributes of a launch, and its dynamic shared memory. */

@@ -12,6 +12,7 @@
  */
 
 #include <pthread.h>
+#include <sys/types.h>
 
 #include "src/device/cuda/cuda_abi.h"
 #include "tests/support/fakecuda.h"
@@ -129,6 +130,7 @@ struct fake_reached {
 struct ferryi_gpu_event {
     struct ferryi_gpu_event *next_free;
     bool live, timed;
+    struct fake_shared_event *shared; /* NULL: an event of this process alone */
     /* time of the last record if the event is timed; otherwise NULL */
     struct fake_reached *reached;
     fake_context *context, *green;
@@ -189,6 +191,22 @@ enum fake_rule {
     FAKE_STRICT_LOAD = 1 << 14,
 };
 
+/* What other processes find memory or an event by: a file without a name in the file system, which
+ * is open in a process. It is the token of the memory or of the event. */
+struct fake_token {
+    uint64_t number; /* drawn at random */
+    uint64_t bytes;  /* size of the file */
+    pid_t process;
+    int file; /* the descriptor of that process */
+    char unused[40];
+};
+
+/* Device memory that processes can share. */
+struct fake_shared {
+    struct fake_token token;
+    int opened; /* how often this process has opened it; 0 in the process that allocated it */
+};
+
 struct fake_block {
     struct fake_block *next;
     enum fake_kind kind;
@@ -198,6 +216,7 @@ struct fake_block {
     char *view;  /* second address, which the device uses, of memory that the host cannot always
                     access; otherwise NULL */
     void *whole; /* start of the allocation if `memory` is not its start; otherwise NULL */
+    struct fake_shared *shared; /* NULL: memory of this process alone */
 };
 
 extern pthread_mutex_t fake_lock;
@@ -292,6 +311,54 @@ struct fake_block *fake_range_block(const void *memory, size_t bytes);
 /* Returns whether one of the devices of the set may access the memory. True for memory that is not
  * at reserved addresses. */
 bool fake_range_grants(const void *memory, size_t bytes, unsigned readers);
+/* Maps a file as the memory of a block. If `twice`, the device has a second address, and if
+ * `closed`, the host has no access through its own. Returns false, with no effect, if the system
+ * refuses. */
+bool fake_map(struct fake_block *block, int file, bool twice, bool closed);
+/* Adds a copy of a block with memory to the list of blocks. */
+bool fake_add_block(const struct fake_block *plan);
+/* Removes a block and frees its memory. */
+void fake_remove_block(struct fake_block *block);
+/* Returns the block that begins at the address, even if its memory is that of a process that has
+ * freed it, or NULL. */
+struct fake_block *fake_block_at(const void *memory);
+/* Returns the block whose memory this context has opened under this number, or NULL. */
+struct fake_block *fake_block_opened(const fake_context *context, uint64_t number);
+/* Creates an event of this context, or returns NULL. */
+struct ferryi_gpu_event *fake_event_new(fake_context *context, bool timed,
+                                        struct fake_shared_event *shared);
+bool fake_event_is_live(ferryi_gpu_event event);
+
+/* Functions of fakecuda_shared.c. */
+
+/* Returns whether device memory of this size can be shared. */
+bool fake_can_share(size_t bytes);
+/* Maps memory that can be shared as that of a block. */
+bool fake_shared_map(struct fake_block *block, bool private);
+/* Frees what fake_shared_map() made, except for the mapping. */
+void fake_shared_end(struct fake_shared *shared);
+/* Returns whether the block is memory that another process allocated; fake_shared_is_gone() returns
+ * whether that process has freed it, or has ended. */
+static inline bool
+fake_shared_is_opened(const struct fake_block *block)
+{
+    return block->shared && block->shared->opened > 0;
+}
+bool fake_shared_is_gone(const struct fake_block *block);
+
+/* Returns NULL if the system refuses. */
+struct fake_shared_event *fake_shared_event_new(void);
+void fake_shared_event_drop(struct fake_shared_event *event);
+/* Returns whether the event of another process was destroyed there, so that no call may use it. */
+bool fake_shared_event_is_gone(const struct fake_shared_event *event);
+/* Queues a record, or a wait for the last record of any process. */
+fake_result fake_shared_event_record(struct fake_shared_event *event, struct fake_queue *queue);
+fake_result fake_shared_event_await(struct fake_shared_event *event, struct fake_queue *queue);
+/* Returns whether the last record has ended. fake_shared_event_wait() waits until it has, and
+ * releases the lock meanwhile. */
+bool fake_shared_event_has_ended(const struct fake_shared_event *event);
+void fake_shared_event_wait(struct fake_shared_event *event);
+
 /* Returns whether only a part of the range is registered. */
 bool fake_is_registered_in_part(const void *memory, size_t bytes);
 /* Returns the address at which the device reaches `memory`. */

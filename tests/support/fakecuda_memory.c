@@ -22,13 +22,32 @@ fake_block_of(const void *memory, size_t bytes)
         uintptr_t start = (uintptr_t)block->memory;
         if (begin >= start && begin - start <= block->bytes &&
             bytes <= block->bytes - (begin - start) && begin - start < block->bytes)
-            return block;
+            return fake_shared_is_gone(block) ? NULL : block;
     }
     return fake_range_block(memory, bytes);
 }
 
-static bool
-add_block(const struct fake_block *plan)
+struct fake_block *
+fake_block_at(const void *memory)
+{
+    struct fake_block *block = blocks;
+    while (block && block->memory != memory)
+        block = block->next;
+    return block;
+}
+
+struct fake_block *
+fake_block_opened(const fake_context *context, uint64_t number)
+{
+    struct fake_block *block = blocks;
+    while (block && (block->context != context || !fake_shared_is_opened(block) ||
+                     block->shared->token.number != number))
+        block = block->next;
+    return block;
+}
+
+bool
+fake_add_block(const struct fake_block *plan)
 {
     struct fake_block *block = calloc(1, sizeof(*block));
     if (!block)
@@ -36,6 +55,10 @@ add_block(const struct fake_block *plan)
     *block = *plan;
     block->next = blocks;
     blocks = block;
+    if (fake_shared_is_opened(block)) {
+        fake.live.opened++;
+        return true;
+    }
     if (block->kind == FAKE_DEVICE)
         block->context->used_bytes += block->bytes;
     if (block->kind == FAKE_REGISTERED)
@@ -95,33 +118,36 @@ fakecuda_reach(const void *memory)
     return view;
 }
 
-/* Maps the same pages at two addresses, one for the host and one for the device. If `closed` is
- * true, the host has no access through its address. */
+bool
+fake_map(struct fake_block *block, int file, bool twice, bool closed)
+{
+    const size_t bytes = whole_pages(block->bytes);
+    void *view = NULL, *memory = mmap(NULL, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE,
+                                      MAP_SHARED, file, 0);
+    if (memory == MAP_FAILED)
+        return false;
+    if (twice)
+        view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (view == MAP_FAILED) {
+        munmap(memory, bytes);
+        return false;
+    }
+    block->memory = memory;
+    block->view = view;
+    views += twice;
+    return true;
+}
+
+/* Maps the same pages at two addresses, one for the host and one for the device. */
 static bool
-map_twice(size_t bytes, bool closed, void **out_memory, char **out_view)
+map_twice(struct fake_block *block, bool closed)
 {
     int file = memfd_create("fakecuda", MFD_CLOEXEC);
-    if (file < 0)
-        return false;
-    bytes = whole_pages(bytes);
-    void *memory = MAP_FAILED, *view = MAP_FAILED;
-    if (ftruncate(file, (off_t)bytes) == 0) {
-        view = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-        memory =
-            mmap(NULL, bytes, closed ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    }
-    close(file);
-    if (memory != MAP_FAILED && view != MAP_FAILED) {
-        *out_memory = memory;
-        *out_view = view;
-        views++;
-        return true;
-    }
-    if (view != MAP_FAILED)
-        munmap(view, bytes);
-    if (memory != MAP_FAILED)
-        munmap(memory, bytes);
-    return false;
+    bool done = file >= 0 && ftruncate(file, (off_t)whole_pages(block->bytes)) == 0 &&
+                fake_map(block, file, true, closed);
+    if (file >= 0)
+        close(file);
+    return done;
 }
 
 /* -- allocation -- */
@@ -138,13 +164,13 @@ find_memory(struct fake_block *block)
     void *memory = NULL;
     bool odd = block->kind == FAKE_PINNED && (fake.strict & FAKE_STRICT_ALIGN);
     bool private = block->kind == FAKE_DEVICE && (fake.strict & FAKE_STRICT_PRIVATE);
-    if (private || (block->kind == FAKE_MANAGED && (fake.strict & FAKE_STRICT_MANAGED))) {
-        if (!map_twice(block->bytes, private || fake.kernels > 0, &memory, &block->view))
-            return false;
-    } else if (posix_memalign(&memory, block->kind == FAKE_PINNED ? 4096 : 512,
-                              block->bytes + (odd ? 256 : 0)) != 0) {
+    if (block->kind == FAKE_DEVICE && fake_can_share(block->bytes))
+        return fake_shared_map(block, private);
+    if (private || (block->kind == FAKE_MANAGED && (fake.strict & FAKE_STRICT_MANAGED)))
+        return map_twice(block, private || fake.kernels > 0);
+    if (posix_memalign(&memory, block->kind == FAKE_PINNED ? 4096 : 512,
+                       block->bytes + (odd ? 256 : 0)) != 0)
         return false;
-    }
     block->memory = memory;
     if (odd) {
         block->whole = memory;
@@ -157,12 +183,14 @@ static void
 free_memory(const struct fake_block *block)
 {
     if (block->view) {
-        munmap(block->memory, whole_pages(block->bytes));
         munmap(block->view, whole_pages(block->bytes));
         views--;
-    } else if (block->kind != FAKE_REGISTERED) {
-        free(block->whole ? block->whole : block->memory);
     }
+    if (block->view || block->shared)
+        munmap(block->memory, whole_pages(block->bytes));
+    else if (block->kind != FAKE_REGISTERED)
+        free(block->whole ? block->whole : block->memory);
+    fake_shared_end(block->shared);
 }
 
 static fake_result
@@ -178,7 +206,7 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
     struct fake_block block = {.kind = kind, .context = context, .bytes = bytes};
     if (!find_memory(&block))
         return FERRYI_GPU_ERROR_OUT_OF_MEMORY;
-    if (!add_block(&block)) {
+    if (!fake_add_block(&block)) {
         free_memory(&block);
         return FERRYI_GPU_ERROR_OUT_OF_MEMORY;
     }
@@ -188,14 +216,14 @@ allocate(fake_context *context, enum fake_kind kind, size_t bytes, void **out)
     return FERRYI_GPU_SUCCESS;
 }
 
-static void
-remove_block(struct fake_block *block)
+void
+fake_remove_block(struct fake_block *block)
 {
     struct fake_block **link = &blocks;
     while (*link != block)
         link = &(*link)->next;
     *link = block->next;
-    if (block->kind == FAKE_DEVICE)
+    if (block->kind == FAKE_DEVICE && !fake_shared_is_opened(block))
         block->context->used_bytes -= block->bytes;
     free_memory(block);
     free(block);
@@ -209,9 +237,9 @@ give_back(fake_context *context, const void *memory, unsigned kinds)
     fake_wait_context(context);
     struct fake_block *block = fake_block_of(memory, 0);
     if (!block || block->memory != memory || !(kinds & 1u << block->kind) ||
-        block->context != context)
+        block->context != context || fake_shared_is_opened(block))
         return FERRYI_GPU_ERROR_INVALID_VALUE;
-    remove_block(block);
+    fake_remove_block(block);
     fake.live.allocations--;
     return context->error;
 }
@@ -391,7 +419,7 @@ cuMemHostRegister_v2(void *memory, size_t bytes, unsigned int flags)
         return fake_end(result);
     struct fake_block block = {
         .kind = FAKE_REGISTERED, .context = context, .memory = memory, .bytes = bytes};
-    return fake_end(add_block(&block) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_OUT_OF_MEMORY);
+    return fake_end(fake_add_block(&block) ? FERRYI_GPU_SUCCESS : FERRYI_GPU_ERROR_OUT_OF_MEMORY);
 }
 
 ferryi_gpu_result
@@ -406,7 +434,7 @@ cuMemHostUnregister(void *memory)
         return fake_end(FERRYI_GPU_ERROR_HOST_MEMORY_NOT_REGISTERED);
     if (block->kind != FAKE_REGISTERED || block->memory != memory)
         return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
-    remove_block(block);
+    fake_remove_block(block);
     fake.live.registrations--;
     return fake_end(FERRYI_GPU_SUCCESS);
 }
@@ -418,7 +446,7 @@ fake_blocks_end(fake_context *context)
     for (struct fake_block *block = blocks; block; block = next) {
         next = block->next;
         if (block->context == context)
-            remove_block(block);
+            fake_remove_block(block);
     }
 }
 

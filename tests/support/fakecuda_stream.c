@@ -20,12 +20,18 @@ fake_stream_is_live(ferryi_gpu_stream stream)
            offset % sizeof(streams[0]) == 0 && stream->queue;
 }
 
-static bool
-event_is_live(ferryi_gpu_event event)
+bool
+fake_event_is_live(ferryi_gpu_event event)
 {
     uintptr_t offset = (uintptr_t)event - (uintptr_t)events;
     return (uintptr_t)event >= (uintptr_t)events && offset < sizeof(events) &&
            offset % sizeof(events[0]) == 0 && event->live;
+}
+
+static bool
+is_usable(ferryi_gpu_event event)
+{
+    return fake_event_is_live(event) && !fake_shared_event_is_gone(event->shared);
 }
 
 /* -- streams -- */
@@ -112,10 +118,12 @@ cuStreamWaitEvent(ferryi_gpu_stream stream, ferryi_gpu_event event, unsigned int
     struct fake_queue *queue;
     FAKE_BEGIN(cuStreamWaitEvent, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_GPU_SUCCESS || !event_is_live(event))
+    if (result != FERRYI_GPU_SUCCESS || !is_usable(event))
         return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     if (flags != 0)
         return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    if (event->shared)
+        return fake_end(fake_shared_event_await(event->shared, queue));
     if (event->capture && queue == context->legacy && (fake.strict & FAKE_STRICT_CAPTURE))
         return fake_end(FERRYI_GPU_ERROR_STREAM_CAPTURE_IMPLICIT);
     if (event->capture && !queue->capture) {
@@ -174,25 +182,40 @@ cuStreamGetCtx_v2(ferryi_gpu_stream stream, ferryi_gpu_context *out_context,
 
 /* -- events -- */
 
-ferryi_gpu_result
-cuEventCreate(ferryi_gpu_event *out_event, unsigned int flags)
+struct ferryi_gpu_event *
+fake_event_new(fake_context *context, bool timed, struct fake_shared_event *shared)
 {
-    fake_context *context = NULL;
-    FAKE_BEGIN(cuEventCreate, FAKE_NEEDS_CONTEXT, &context);
-    if (flags & ~(unsigned int)FERRYI_GPU_EVENT_DISABLE_TIMING)
-        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
     struct ferryi_gpu_event *event = free_events;
     if (event)
         free_events = event->next_free;
     else if (events_used < SLOTS)
         event = &events[events_used++];
     else
-        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
-    *event = (struct ferryi_gpu_event){.live = true,
-                                       .timed = flags != FERRYI_GPU_EVENT_DISABLE_TIMING,
-                                       .context = context,
-                                       .green = fake_green()};
+        return NULL;
+    *event = (struct ferryi_gpu_event){
+        .live = true, .timed = timed, .shared = shared, .context = context, .green = fake_green()};
     fake.live.events++;
+    return event;
+}
+
+ferryi_gpu_result
+cuEventCreate(ferryi_gpu_event *out_event, unsigned int flags)
+{
+    const bool timed = !(flags & FERRYI_GPU_EVENT_DISABLE_TIMING),
+               is_shared = flags & FERRYI_GPU_EVENT_INTERPROCESS;
+    struct fake_shared_event *shared = NULL;
+    fake_context *context = NULL;
+    FAKE_BEGIN(cuEventCreate, FAKE_NEEDS_CONTEXT, &context);
+    if (flags & ~(unsigned int)(FERRYI_GPU_EVENT_DISABLE_TIMING | FERRYI_GPU_EVENT_INTERPROCESS) ||
+        (timed && is_shared))
+        return fake_end(FERRYI_GPU_ERROR_INVALID_VALUE);
+    if (is_shared && (shared = fake_shared_event_new()) == NULL)
+        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
+    struct ferryi_gpu_event *event = fake_event_new(context, timed, shared);
+    if (!event) {
+        fake_shared_event_drop(shared);
+        return fake_end(FERRYI_GPU_ERROR_OUT_OF_MEMORY);
+    }
     *out_event = event;
     return fake_end(FERRYI_GPU_SUCCESS);
 }
@@ -240,6 +263,8 @@ enqueue_time(struct fake_queue *queue, struct ferryi_gpu_event *event)
 static void
 free_event(struct ferryi_gpu_event *event)
 {
+    fake_shared_event_drop(event->shared);
+    event->shared = NULL;
     drop_reached(event->reached);
     event->reached = NULL;
     fake_hold(&event->point, NULL, 0);
@@ -253,7 +278,7 @@ cuEventDestroy_v2(ferryi_gpu_event event)
 {
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventDestroy_v2, FAKE_NEEDS_CONTEXT, &context);
-    if (!event_is_live(event) || event->context != context)
+    if (!fake_event_is_live(event) || event->context != context)
         return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
     free_event(event);
     fake.live.events--;
@@ -267,9 +292,11 @@ cuEventRecord(ferryi_gpu_event event, ferryi_gpu_stream stream)
     struct fake_queue *queue;
     FAKE_BEGIN(cuEventRecord, FAKE_NEEDS_CONTEXT, &context);
     fake_result result = fake_queue_of(context, stream, &queue);
-    if (result != FERRYI_GPU_SUCCESS || !event_is_live(event) || event->context != context ||
+    if (result != FERRYI_GPU_SUCCESS || !is_usable(event) || event->context != context ||
         event->green != queue->green)
         return fake_end(FERRYI_GPU_ERROR_INVALID_HANDLE);
+    if (event->shared)
+        return fake_end(fake_shared_event_record(event->shared, queue));
     result =
         event->timed ? enqueue_time(queue, event) : fake_enqueue(queue, NULL, NULL, NULL, NULL);
     if (result != FERRYI_GPU_SUCCESS)
@@ -287,7 +314,7 @@ cuEventRecord(ferryi_gpu_event event, ferryi_gpu_stream stream)
 static fake_result
 check_event(ferryi_gpu_event event)
 {
-    if (!event_is_live(event))
+    if (!is_usable(event))
         return FERRYI_GPU_ERROR_INVALID_HANDLE;
     if (!event->capture)
         return FERRYI_GPU_SUCCESS;
@@ -301,6 +328,9 @@ cuEventQuery(ferryi_gpu_event event)
     fake_context *context = NULL;
     FAKE_BEGIN(cuEventQuery, FAKE_NEEDS_CONTEXT | FAKE_UNSAFE, &context);
     fake_result result = check_event(event);
+    if (result == FERRYI_GPU_SUCCESS && event->shared &&
+        !fake_shared_event_has_ended(event->shared))
+        return fake_end(FERRYI_GPU_ERROR_NOT_READY);
     if (result != FERRYI_GPU_SUCCESS || !event->point.queue ||
         event->point.queue->done >= event->point.number)
         return fake_end(result);
@@ -316,6 +346,8 @@ cuEventSynchronize(ferryi_gpu_event event)
     fake_result result = check_event(event);
     if (result != FERRYI_GPU_SUCCESS)
         return fake_end(result);
+    if (event->shared)
+        fake_shared_event_wait(event->shared);
     if (event->point.queue)
         fake_wait(event->point.queue, event->point.number);
     return fake_end(context->error);

@@ -196,6 +196,23 @@ hipMemcpy2DAsync(void *target, size_t target_pitch, const void *source, size_t s
     return cuMemcpy2DAsync_v2(&rows, stream);
 }
 
+/* -- memory of other processes -- */
+
+ferryi_gpu_result
+hipIpcOpenMemHandle(void **out_memory, struct ferryi_gpu_memory_token token, unsigned int flags)
+{
+    const unsigned wanted =
+        FAKEHIP < 6 ? FERRYI_HIP_IPC_FLAGS_5 : FERRYI_GPU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS;
+    ferryi_gpu_pointer memory = 0;
+    if (flags != wanted)
+        return FERRYI_GPU_ERROR_INVALID_VALUE;
+    ferryi_gpu_result result =
+        cuIpcOpenMemHandle_v2(&memory, token, FERRYI_GPU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS);
+    if (result == FERRYI_GPU_SUCCESS)
+        *out_memory = (void *)(uintptr_t)memory;
+    return result;
+}
+
 /* -- host functions -- */
 
 struct callback {

@@ -51,13 +51,13 @@ test_groups(void **state)
                          FERRYI_GPU_PREFETCH | FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE |
                          FERRYI_GPU_STREAM_CONTEXT | FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION |
                          FERRYI_GPU_STREAM_ID | FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH |
-                         FERRYI_GPU_LAUNCH | FERRYI_GPU_RANGE);
+                         FERRYI_GPU_LAUNCH | FERRYI_GPU_RANGE | FERRYI_GPU_SHARE);
     assert_int_equal(builds[MIDDLE].driver.groups,
                      FERRYI_GPU_REQUIRED | FERRYI_GPU_BATCH | FERRYI_GPU_PREFETCH |
                          FERRYI_GPU_PREFETCH_2 | FERRYI_GPU_CAPTURE | FERRYI_GPU_STREAM_CONTEXT |
                          FERRYI_GPU_CONTEXT_ID | FERRYI_GPU_FUNCTION | FERRYI_GPU_STREAM_ID |
                          FERRYI_GPU_GREEN_CONTEXT | FERRYI_GPU_GRAPH | FERRYI_GPU_LAUNCH |
-                         FERRYI_GPU_RANGE);
+                         FERRYI_GPU_RANGE | FERRYI_GPU_SHARE);
     assert_int_equal(builds[OLD].driver.groups, FERRYI_GPU_REQUIRED | FERRYI_GPU_PREFETCH);
 }
 
@@ -111,12 +111,12 @@ test_capabilities(void **state)
 {
     ferryi_device *device = open_build(NEW, 0);
     (void)state;
-    assert_int_equal(device->capabilities,
-                     FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY |
-                         FERRY_CAN_LOAD_CODE | FERRY_CAN_COMPILE | FERRY_CAN_BATCH |
-                         FERRY_CAN_PEER | FERRY_CAN_CAPTURE | FERRY_CAN_COOPERATE |
-                         FERRY_CAN_CLUSTER | FERRY_CAN_OVERLAP | FERRYI_DEVICE_FREE_WAITS |
-                         FERRYI_DEVICE_FINDS_PINNED | FERRYI_DEVICE_TAKES_FILES);
+    assert_int_equal(
+        device->capabilities,
+        FERRY_CAN_PIN | FERRY_CAN_MANAGE | FERRY_CAN_MANAGE_CONCURRENTLY | FERRY_CAN_LOAD_CODE |
+            FERRY_CAN_COMPILE | FERRY_CAN_BATCH | FERRY_CAN_PEER | FERRY_CAN_CAPTURE |
+            FERRY_CAN_COOPERATE | FERRY_CAN_CLUSTER | FERRY_CAN_OVERLAP | FERRY_CAN_SHARE |
+            FERRYI_DEVICE_FREE_WAITS | FERRYI_DEVICE_FINDS_PINNED | FERRYI_DEVICE_TAKES_FILES);
     close_device(device);
     device = open_build(OLD, 0);
     assert_int_equal(device->capabilities,
@@ -296,6 +296,23 @@ use_memory(ferryi_device *device, ferryi_device *peer, struct surroundings befor
 }
 
 static void
+use_shared(ferryi_device *device, struct surroundings before)
+{
+    struct ferryi_shared_memory shared = {.bytes = KIBIBYTE};
+    struct ferryi_token token;
+    void *memory, *event, *none = NULL;
+    SLOT(shared_alloc, &shared, &memory);
+    SLOT(shared_event_create, &token, &event);
+    assert_int_equal(device->ops->shared_open(device, &shared, &none), FERRY_ERROR_DEVICE);
+    assert_undisturbed(&before, "shared_open");
+    assert_int_equal(device->ops->shared_event_open(device, &token, &none), FERRY_ERROR_DEVICE);
+    assert_undisturbed(&before, "shared_event_open");
+    assert_null(none);
+    SLOT(event_destroy, event);
+    SLOT(shared_free, &shared, memory);
+}
+
+static void
 use_order(ferryi_device *device, struct surroundings before)
 {
     static const char image[] = ".version 8.0\n.visible .entry nothing()\n{\n}\n";
@@ -341,6 +358,7 @@ test_current_context_stays(void **state)
     ferryi_gpu_context other, popped;
     (void)state;
     use_memory(device, peer, (struct surroundings){fake, NULL, 0});
+    use_shared(device, (struct surroundings){fake, NULL, 0});
     use_order(device, (struct surroundings){fake, NULL, 0});
 
     /* Makes the CUDA context of device 1 current in the calling thread. Calls on device 0 must not
@@ -348,6 +366,7 @@ test_current_context_stays(void **state)
     assert_int_equal(driver->context_retain(&other, 1), FERRYI_GPU_SUCCESS);
     assert_int_equal(driver->context_push(other), FERRYI_GPU_SUCCESS);
     use_memory(device, peer, (struct surroundings){fake, other, 1});
+    use_shared(device, (struct surroundings){fake, other, 1});
     use_order(device, (struct surroundings){fake, other, 1});
     assert_int_equal(driver->context_pop(&popped), FERRYI_GPU_SUCCESS);
     assert_int_equal(driver->context_release(1), FERRYI_GPU_SUCCESS);

@@ -58,6 +58,9 @@ load_once(void)
 
 static struct ferryi_gpu_loaded loaded = {.once = PTHREAD_ONCE_INIT};
 
+/* The CUDA Programming Guide says of memory of other processes (section "Interprocess
+ * Communication"): only allocations with a size that is a multiple of 2 MiB should be shared, and
+ * Tegra devices, which are integrated, share events alone. */
 const struct ferryi_gpu_vendor ferryi_cuda_vendor = {
     .kind = "cuda",
     .title = "CUDA",
@@ -71,6 +74,7 @@ const struct ferryi_gpu_vendor ferryi_cuda_vendor = {
     .per_thread_stream = FERRYI_CU_STREAM_PER_THREAD,
     .takes_load_options = true,
     .tells_ranges = true,
+    .shares_integrated = false,
     .loaded = &loaded,
     .load_once = load_once,
     .describe = describe,

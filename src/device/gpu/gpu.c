@@ -88,9 +88,9 @@ cause_of(enum ferryi_gpu_call call, ferryi_gpu_result result)
         return ": called in a host function of a stream, which may not use the driver";
     if (opens && result == FERRYI_GPU_ERROR_INVALID_CONTEXT)
         return ": this process shares it itself";
-    if (opens && (result == FERRYI_GPU_ERROR_INVALID_VALUE ||
-                  result == FERRYI_GPU_ERROR_INVALID_HANDLE ||
-                  result == FERRYI_GPU_ERROR_MAP_FAILED))
+    if (opens &&
+        (result == FERRYI_GPU_ERROR_INVALID_VALUE || result == FERRYI_GPU_ERROR_INVALID_HANDLE ||
+         result == FERRYI_GPU_ERROR_MAP_FAILED))
         return ": no other process shares it, or does so no longer";
     return "";
 }
@@ -368,8 +368,8 @@ has_peer(const struct ferryi_gpu_device *gpu)
     return false;
 }
 
-/* A vendor without these attributes, or a driver from before them, has no device that lacks the
- * features. */
+/* Returns whether the driver shares memory of the device with other processes. A driver that does
+ * not know one of the attributes has no device that lacks the feature. */
 static bool
 can_share(const struct ferryi_gpu_device *gpu)
 {

@@ -105,7 +105,7 @@ map_handle(struct ferryi_gpu_device *gpu, ferryi_gpu_pointer memory, size_t byte
     if (st != FERRY_OK) {
         FERRYI_KEEP_ERROR(why);
         ferryi_gpu_log_undo(gpu, "unmap a handle that no device may use",
-                 FERRYI_GPU_CALL(gpu, range_unmap, memory, bytes));
+                            FERRYI_GPU_CALL(gpu, range_unmap, memory, bytes));
     }
     return st;
 }
@@ -127,7 +127,7 @@ ferryi_gpu_range_map(ferryi_device *device, void *memory, size_t bytes, void **o
         if (st == FERRY_OK && mapped != FERRY_OK) {
             FERRYI_KEEP_ERROR(why);
             ferryi_gpu_log_undo(gpu, "release a handle that was not mapped",
-                     FERRYI_GPU_CALL(gpu, handle_release, handle));
+                                FERRYI_GPU_CALL(gpu, handle_release, handle));
         }
         st = mapped;
         ferryi_gpu_leave(gpu, &entry);
@@ -150,8 +150,9 @@ ferryi_gpu_range_unmap(ferryi_device *device, void *memory, size_t bytes, void *
     if (st == FERRY_OK) {
         st = FERRYI_GPU_CALL(gpu, range_unmap, ferryi_gpu_address(memory), bytes);
         if (st == FERRY_OK)
-            ferryi_gpu_log_undo(gpu, "release a handle that was unmapped",
-                     FERRYI_GPU_CALL(gpu, handle_release, (ferryi_gpu_handle)(uintptr_t)handle));
+            ferryi_gpu_log_undo(
+                gpu, "release a handle that was unmapped",
+                FERRYI_GPU_CALL(gpu, handle_release, (ferryi_gpu_handle)(uintptr_t)handle));
         ferryi_gpu_leave(gpu, &entry);
     }
     return FERRYI_GPU_TELL(st, "unmap %zu bytes of device memory on %s", bytes, gpu->name);

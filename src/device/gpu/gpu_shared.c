@@ -5,9 +5,9 @@
 
 #include <string.h>
 
-/* A driver may cut several allocations from one block, and shares whole blocks. The CUDA Programming
- * Guide therefore recommends to share only allocations whose size is a multiple of 2 MiB (section
- * "Interprocess Communication"). Such an allocation has blocks for itself. */
+/* A driver may cut several allocations from one block, and shares whole blocks. An allocation whose
+ * size is a multiple of these bytes has blocks for itself, so that other processes get nothing
+ * else. The vendors' files name the sources. */
 #define SHARED_GRANULARITY ((size_t)2 << 20)
 
 _Static_assert(sizeof(struct ferryi_token) == sizeof(struct ferryi_gpu_memory_token) &&
