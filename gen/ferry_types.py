@@ -43,7 +43,7 @@ RESERVED = TYPE_WORDS | frozenset("""
 # Parameters and variables of the functions of the generated headers: a typedef by such a name would be hidden in them.
 HEADER_NAMES = frozenset("""
     access advice argument base buffer call context conversion copy count element event fields file_offset found handle index label lease
-    memory number offset offset_bytes options out out_count out_pointer path place pointer policy raw ready_on region scope
+    memory number offset offset_bytes options out out_count out_pointer path place pointer policy raw ready_on region scope share
     source source_offset status stream target target_offset timeout_ns user value what written_on""".split())
 
 TYPE_KEYS = ("ferry", "prefix", "name", "c_type", "header", "include", "kind", "bits", "bytes", "align", "fields",

@@ -78,7 +78,8 @@ def test_another_process_changes_the_values(context, place):
             a[1].fill(9)
         say(a.state)
     """, name="theirs") as other:
-        assert f"process {os.getpid()} has acquired it" in other.heard()
+        busy = other.heard()
+        assert '"theirs"' in busy and f"process {os.getpid()} has acquired it" in busy
         a.release_shared()
         assert a.stats()["away"]
         for use in (a.tolist, lambda: a.fill(1), a.release_shared, lambda: a.update(device=1).ptr):
@@ -145,6 +146,19 @@ def test_an_import_sends_the_handle_on(context):
         assert other.ended() == 0
     with a.shared():
         assert a.tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
+def test_the_place_of_an_import(context):
+    host = ferry.zeros(2, memory="shared", context=context)
+    kind = context.place(1).kind
+    if kind == "host":
+        assert ferry.import_shared(host.export_shared(), "f4", device=1, context=context).copies == (0,)
+        return
+    with pytest.raises(ferry.UnsupportedError, match="memory of host"):
+        ferry.import_shared(host.export_shared(), "f4", device=1, context=context)
+    if kind == "emulated":
+        a = ferry.zeros(2, memory="shared", device=2, context=context)
+        assert [ferry.import_shared(a.export_shared(), "f4", device=place, context=context).copies for place in (None, 1, 2)] == [(1,), (1,), (2,)]
 
 
 def test_a_stream_orders_the_work(context):
