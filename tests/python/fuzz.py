@@ -34,7 +34,7 @@ DTYPES = ["f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "c8"
 # What python.md documents beside ferry.Error: the protocols of Python and NumPy keep their exceptions.
 ALLOWED = (ferry.Error, TypeError, BufferError, MemoryError)
 # Protocols whose own exceptions are others.
-OWN = {"__array__": (ValueError,), "from_dlpack": (AttributeError,), "from_arrow": (AttributeError, ValueError)}
+OWN = {"__array__": (ValueError,), "__cuda_array_interface__": (AttributeError,), "from_dlpack": (AttributeError,), "from_arrow": (AttributeError, ValueError)}
 
 
 class Boom(Exception):
@@ -270,7 +270,8 @@ class Fuzzer:
         if self.choose.random() < 0.35:
             name = self.choose.choice([name for name in ferry.__all__ if name not in UNCALLED])
             return name, getattr(ferry, name), ()
-        names = [name for name in dir(type(one)) if (not name.startswith("_") or name in PROTOCOLS) and name not in UNCALLED]
+        names = [name for name in dir(type(one)) if (not name.startswith("_") or name in PROTOCOLS) and name not in UNCALLED
+                 and not (isinstance(one, tuple) and hasattr(tuple, name))]
         return (type(one).__name__ + "." + (name := self.choose.choice(names))), name, (one,)
 
     def wild(self):
