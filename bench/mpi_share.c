@@ -2,9 +2,9 @@
 
 /*
  * Measures how numbers of one MPI rank reach an array of another rank on this machine: by a buffer
- * whose memory both share, by messages of <ferry/mpi.h>, by plain MPI, and, as the ceiling, by one
- * memcpy() inside a process. If MPI did not start this program, the program starts itself as two
- * ranks.
+ * whose memory both share, by the same with a shared window of MPI, by messages of <ferry/mpi.h>,
+ * by plain MPI, and, as the ceiling, by one memcpy() inside a process. If MPI did not start this
+ * program, the program starts itself as two ranks.
  *
  * Rank 1 writes the numbers, and rank 0 gets them. The time begins when the numbers are written,
  * and ends when rank 0 has them in an array that it does not share. The numbers are new each time,
@@ -34,6 +34,8 @@ struct rank {
     ferry_mpi *mpi;
     ferry_float_buffer shared, buffer; /* `buffer` is this rank's own */
     float *source, *target;            /* plain arrays */
+    MPI_Win window;
+    float *shared_by_hand; /* memory of the window, which the producer has */
     size_t count;
     int rank;
 };
@@ -107,6 +109,29 @@ give_shared_back(struct rank *rank)
 }
 
 static bool
+open_window(struct rank *rank, ferry_scope *scope, float **out)
+{
+    (void)scope;
+    *out = rank->shared_by_hand;
+    return true;
+}
+
+/* An empty message says that the numbers are there. */
+static bool
+move_by_hand(struct rank *rank)
+{
+    if (rank->rank == PRODUCER)
+        return MPI_Win_sync(rank->window) == MPI_SUCCESS &&
+               MPI_Send(NULL, 0, MPI_BYTE, CONSUMER, TAG, MPI_COMM_WORLD) == MPI_SUCCESS;
+    if (MPI_Recv(NULL, 0, MPI_BYTE, PRODUCER, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE) !=
+            MPI_SUCCESS ||
+        MPI_Win_sync(rank->window) != MPI_SUCCESS)
+        return false;
+    memcpy(rank->target, rank->shared_by_hand, rank->count * sizeof(float));
+    return true;
+}
+
+static bool
 open_source_buffer(struct rank *rank, ferry_scope *scope, float **out)
 {
     return succeeded(ferry_float_overwrite_host(rank->buffer, scope, out));
@@ -146,6 +171,8 @@ move_by_memcpy(struct rank *rank)
 
 static const struct way by_sharing = {"shared",          PRODUCER,        open_shared,
                                       open_target_array, move_by_sharing, give_shared_back};
+static const struct way by_hand = {"by hand",         PRODUCER,     open_window,
+                                   open_target_array, move_by_hand, nothing_to_give_back};
 static const struct way by_message = {"message",          PRODUCER,        open_source_buffer,
                                       open_target_buffer, move_by_message, nothing_to_give_back};
 static const struct way by_mpi = {"MPI between host arrays", PRODUCER,    open_source_array,
@@ -255,6 +282,19 @@ compare(struct rank *rank, struct bench_report *report, const struct way *way,
 /* -- the program ------------------------------------------------------------------------------- */
 
 static bool
+open_windows(struct rank *rank, size_t bytes)
+{
+    const MPI_Aint mine = rank->rank == PRODUCER ? (MPI_Aint)bytes : 0;
+    MPI_Aint theirs;
+    int unit;
+    return MPI_Win_allocate_shared(mine, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &rank->shared_by_hand,
+                                   &rank->window) == MPI_SUCCESS &&
+           MPI_Win_shared_query(rank->window, PRODUCER, &theirs, &unit, &rank->shared_by_hand) ==
+               MPI_SUCCESS &&
+           MPI_Win_lock_all(MPI_MODE_NOCHECK, rank->window) == MPI_SUCCESS;
+}
+
+static bool
 prepare(struct rank *rank, size_t bytes)
 {
     const ferry_buffer_options in_shared_memory = {.memory = FERRY_MEMORY_SHARED};
@@ -262,7 +302,7 @@ prepare(struct rank *rank, size_t bytes)
     rank->count = bytes / sizeof(float);
     rank->source = calloc(rank->count, sizeof(float));
     rank->target = calloc(rank->count, sizeof(float));
-    if (!rank->source || !rank->target)
+    if (!rank->source || !rank->target || !open_windows(rank, bytes))
         return false;
     if (rank->rank == PRODUCER)
         status = ferry_float_create(rank->context, rank->count, &in_shared_memory, &rank->shared);
@@ -279,6 +319,8 @@ release(struct rank *rank)
 {
     ferry_float_destroy(&rank->shared);
     ferry_float_destroy(&rank->buffer);
+    MPI_Win_unlock_all(rank->window);
+    MPI_Win_free(&rank->window);
     free(rank->source);
     free(rank->target);
 }
@@ -289,6 +331,7 @@ run_size(struct rank *rank, struct bench_report *report, size_t bytes, size_t ro
     const struct bench_goal goal = {BENCH_AT_LEAST, 0.9}, none = {BENCH_NO_GOAL, 0};
     bool ok = prepare(rank, bytes) &&
               compare(rank, report, &by_sharing, &by_memcpy, goal, rounds) &&
+              compare(rank, report, &by_sharing, &by_hand, goal, rounds) &&
               compare(rank, report, &by_sharing, &by_mpi, none, rounds) &&
               compare(rank, report, &by_sharing, &by_message, none, rounds) &&
               compare(rank, report, &by_mpi, &by_memcpy, none, rounds);

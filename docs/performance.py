@@ -46,8 +46,8 @@ PURPOSES = {
     "mpi": "Ranges of buffers between two ranks on one machine ([with-mpi.md](with-mpi.md)). By hand, a program copies a chunk from "
            "the device and sends it, or receives a chunk and copies it to the device; overlapped, it does both at once with two chunks.",
     "mpi_share": "Numbers that one rank writes reach an array of another rank on the same machine: through a buffer whose memory both share, "
-                 "which the second rank copies once, through MPI's own shared memory, and through a message of `ferry-mpi`. `memcpy` inside one "
-                 "process is the ceiling. The time begins when the numbers are written ([with-mpi.md](with-mpi.md#ranks-of-one-machine)).",
+                 "which the second rank copies once, through MPI's own shared memory, and through a message of `ferry-mpi`. By hand, a program uses a "
+                 "shared window of MPI and an empty message. `memcpy` inside one process, whose caches have the numbers, is the ceiling. The time begins when the numbers are written ([with-mpi.md](with-mpi.md#ranks-of-one-machine)).",
     "client_halo": "One step of the heat equation of `examples/halo` on four ranks, as the first rank counts it. The peer is the same "
                    "program by hand, over MPI and the CUDA driver. Most of all calls set the thread's context and its mode of capture.",
     "client_sundials": "CVODE over the vectors of `examples/sundials` on the host device, against the serial vectors of SUNDIALS, and "
