@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/flow.h"
 
+#include "src/base/copy_loop.h"
+
 /* -- device memory as source and sink ---------------------------------------------------------- */
 
 /* Loads the cache lines into which the host will write next, unless they were loaded before. The

@@ -9,7 +9,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include "src/base/sanitizer.h"
 #include "src/device/cuda/cufile_abi.h"
+
+#if FERRYI_MEMORY_SANITIZER
+#include <sanitizer/msan_interface.h>
+#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -255,6 +260,9 @@ copy_part(int fd, char *memory, size_t bytes, off_t offset, bool stores)
                                   : syscall(SYS_pread64, fd, aligned, bytes, offset);
     if (result <= 0 || stores)
         return result;
+#if FERRYI_MEMORY_SANITIZER
+    __msan_unpoison(aligned, (size_t)result); /* it does not know what a system call writes */
+#endif
     memcpy(pinned, aligned, (size_t)result);
     return copy_device(memory, (size_t)result, false) ? result : -FERRYI_CUFILE_CUDA_DRIVER_ERROR;
 }
