@@ -4,17 +4,84 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/base/fork.h"
+
 #define MAGIC UINT64_C(0x31656c6966797265) /* "eryfile1" */
 #define TITLE "ferry shared memory"
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 FERRY_STATIC_ASSERT(sizeof(struct ferryi_shared_file_name) == 64, "names have 64 bytes");
+
+/* -- descriptors ------------------------------------------------------------------------------- */
+
+FERRYI_MUTEX_CLASS(ferryi_shared_files_mutex);
+
+/* All descriptors of this process, which a forked child closes. */
+static struct {
+    struct ferryi_shared_files_mutex mutex;
+    int *files FERRYI_GUARDED_BY(ferryi_shared_files_mutex);
+    size_t count FERRYI_GUARDED_BY(ferryi_shared_files_mutex);
+    size_t room FERRYI_GUARDED_BY(ferryi_shared_files_mutex);
+} known = {.mutex = FERRYI_MUTEX_INITIALIZER};
+
+static void
+close_in_child(bool in_child)
+{
+    ferryi_mutex_is_held(&known.mutex);
+    for (size_t i = 0; in_child && i < known.count; i++)
+        close(known.files[i]);
+    if (in_child)
+        known.count = 0;
+}
+
+static struct ferryi_fork_part descriptors = {.mutex = FERRYI_SYSTEM_MUTEX(&known.mutex),
+                                              .after = close_in_child};
+FERRYI_AT_FORK(descriptors)
+
+/* Opens a file of another process, or creates one if `path` is NULL, while no fork runs. Returns -1
+ * and sets errno if that fails. */
+static int
+add_file(const char *path, int flags)
+{
+    int file = -1, error = ENOMEM;
+    ferryi_mutex_lock(&known.mutex);
+    if (ferryi_grow(&known.files, &known.room, known.count + 1, sizeof(*known.files))) {
+        file = path ? open(path, flags) : memfd_create(TITLE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        error = errno;
+        if (file >= 0)
+            known.files[known.count++] = file;
+    }
+    ferryi_mutex_unlock(&known.mutex);
+    errno = error;
+    return file;
+}
+
+void
+ferryi_shared_file_close(int file)
+{
+    ferryi_mutex_lock(&known.mutex);
+    for (size_t i = 0; i < known.count; i++)
+        if (known.files[i] == file) {
+            known.files[i] = known.files[--known.count];
+            close(file);
+            break;
+        }
+    if (known.count == 0) {
+        free(known.files);
+        known.files = NULL;
+        known.room = 0;
+    }
+    ferryi_mutex_unlock(&known.mutex);
+}
+
+/* -- names ------------------------------------------------------------------------------------- */
 
 /* Sets `out` to the id of this boot of the machine. Containers of one machine have the same. */
 static bool
@@ -60,21 +127,21 @@ ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_name *out_name
     if (!begin_name(&name) || getrandom(name.key, sizeof(name.key), 0) != sizeof(name.key))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "share memory: the system does not name its processes in /proc");
-    int file = memfd_create(TITLE, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int file = add_file(NULL, 0);
     if (file < 0)
         return ferryi_fail(errno == ENOSYS ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_OUT_OF_MEMORY,
                            "share %zu bytes: memfd_create: %s", bytes, strerror(errno));
     int error = ftruncate(file, (off_t)bytes) == 0 ? 0 : errno;
-    if (error == 0 && pwrite(file, name.key, sizeof(name.key), 0) != sizeof(name.key))
+    name.descriptor = (uint32_t)file;
+    if (error == 0 && pwrite(file, &name, sizeof(name), 0) != sizeof(name))
         error = errno;
     if (error == 0 && fcntl(file, F_ADD_SEALS, SEALS) != 0)
         error = errno;
     if (error != 0) {
-        close(file);
+        ferryi_shared_file_close(file);
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "share %zu bytes: %s", bytes,
                            strerror(error));
     }
-    name.descriptor = (uint32_t)file;
     *out_name = name;
     *out = file;
     return FERRY_OK;
@@ -128,28 +195,29 @@ ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes,
                         int *out)
 {
     char path[64];
-    unsigned char key[FERRYI_SHARED_FILE_KEY];
+    struct ferryi_shared_file_name found;
     struct stat properties;
     FERRYI_OR_RETURN(check_name(name));
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", name->process, name->descriptor);
     FERRYI_OR_RETURN(check_link(path));
-    int file = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int file = add_file(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0 && (errno == EACCES || errno == EPERM))
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "open shared memory: this process may not open files of its process");
     if (file < 0)
-        return errno == ENOENT ? refuse("the process that made it has ended it")
-                               : ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open shared memory: %s",
-                                             strerror(errno));
+        return errno == EMFILE || errno == ENFILE || errno == ENOMEM
+                   ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open shared memory: %s",
+                                 strerror(errno))
+                   : refuse("the process that made it has ended it");
     /* A file whose size is fixed cannot take memory away from those who map it. */
     bool is_fixed = (fcntl(file, F_GET_SEALS) & SEALS) == SEALS && fstat(file, &properties) == 0;
-    if (is_fixed && pread(file, key, sizeof(key), 0) == sizeof(key) &&
-        memcmp(key, name->key, sizeof(key)) == 0) {
+    if (is_fixed && pread(file, &found, sizeof(found), 0) == sizeof(found) &&
+        memcmp(&found, name, sizeof(found)) == 0) {
         *out_bytes = (size_t)properties.st_size;
         *out = file;
         return FERRY_OK;
     }
-    close(file);
+    ferryi_shared_file_close(file);
     return refuse("it is forged, or the process that made it has ended it");
 }
 

@@ -7,8 +7,9 @@
  * as a process has it open or mapped, however the processes end.
  *
  * Another process of the same user opens the file by a name of plain bytes, which may pass through
- * any channel. The name says which descriptor of which process is the file, and has a random number
- * that the file has, too. A name that is wrong or out of date therefore finds no file.
+ * any channel. The name says which descriptor of which process is the file, and has a random
+ * number. The file begins with its name. A name that is wrong or out of date therefore finds no
+ * file.
  *
  * Locks are the kernel's open file description locks. A lock belongs to one descriptor that
  * ferryi_shared_file_create() or ferryi_shared_file_open() returned, and ends with it, so that the
@@ -22,7 +23,7 @@
 
 struct ferryi_shared_file_name {
     uint64_t magic;
-    unsigned char key[FERRYI_SHARED_FILE_KEY];     /* random; the first bytes of the file */
+    unsigned char key[FERRYI_SHARED_FILE_KEY];     /* random */
     unsigned char machine[FERRYI_SHARED_FILE_KEY]; /* of this boot of the machine */
     uint64_t processes; /* number of the namespace in which `process` has a meaning */
     uint32_t process;
@@ -30,7 +31,7 @@ struct ferryi_shared_file_name {
     uint64_t reserved;
 };
 
-/* Creates a file of `bytes` zeros, except for the key at its beginning, and sets `*out_name`. The
+/* Creates a file of `bytes` zeros, except for its name at its beginning, and sets `*out_name`. The
  * size of the file never changes. Fails with OUT_OF_MEMORY, or with UNSUPPORTED if the system has
  * no such files. */
 ferry_status ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_name *out_name,
@@ -41,6 +42,7 @@ ferry_status ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_n
 ferry_status ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes,
                                      size_t *out_bytes, int *out);
 
+void ferryi_shared_file_close(int file);
 /* Maps bytes of the file, to read only or to write as well. `offset` is a multiple of the page
  * size. The mapping is not one of the descriptor `file`: a forked child that inherits it does not
  * keep the locks of its parent. The caller unmaps it. Fails with OUT_OF_MEMORY. */

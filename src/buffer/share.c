@@ -109,7 +109,7 @@ ferry_buffer_export(ferry_buffer *buffer, ferry_share *out)
 static ferry_status
 check_element(const struct ferryi_shared *shared, const ferry_element *interned)
 {
-    const struct ferryi_shared_content *content = &shared->header->content;
+    const struct ferryi_shared_content *content = &shared->facts.content;
     return content->identity == interned->identity && content->element_bytes == interned->bytes
                ? FERRY_OK
                : ferryi_fail(FERRY_ERROR_WRONG_TYPE,
@@ -138,7 +138,7 @@ ferry_buffer_import(ferry_context *context, const ferry_element *element, const 
     memcpy(&name, share, sizeof(name));
     FERRYI_OR_RETURN(
         ferryi_shared_open(context, &name, options->place, options->read_only, &shared));
-    const size_t count = (size_t)shared->header->content.count;
+    const size_t count = (size_t)shared->facts.content.count;
     ferry_status status = check_element(shared, interned);
     if (status == FERRY_OK)
         status =
@@ -169,6 +169,19 @@ order_after_others(const struct ferryi_shared *shared, ferryi_timeline *timeline
     return ferryi_timeline_note(timeline, ferryi_thread_id(), out_written);
 }
 
+/* Says whether the memory is that of other processes. Other threads that hold the lock store the
+ * whole word when they unlock it, so the bit changes only under the lock. */
+static void
+set_away(ferryi_store *store, bool away)
+{
+    ferryi_store_lock(store);
+    if (away)
+        atomic_fetch_or(&store->word, FERRYI_STORE_AWAY);
+    else
+        atomic_fetch_and(&store->word, ~(uint64_t)FERRYI_STORE_AWAY);
+    ferryi_store_unlock(store);
+}
+
 /* Makes the shared memory the only current replica. */
 static void
 take_over(ferryi_store *store, const struct ferryi_shared *shared, ferryi_sync_point written)
@@ -192,7 +205,7 @@ acquire(ferryi_store *store, struct ferryi_shared *shared, ferryi_timeline *time
     FERRYI_OR_RETURN(ferryi_shared_acquire(shared, &writer));
     ferry_status status = order_after_others(shared, timeline, &written);
     if (status != FERRY_OK) {
-        ferryi_shared_release(shared, writer == 0);
+        ferryi_shared_release(shared, writer);
         return status;
     }
     take_over(store, shared, written);
@@ -202,7 +215,7 @@ acquire(ferryi_store *store, struct ferryi_shared *shared, ferryi_timeline *time
         const struct ferryi_range whole = {0, shared->memory.bytes};
         ferryi_store_lose_value(store, whole, FERRY_ERROR_DEVICE_LOST, why);
     }
-    atomic_fetch_and(&store->word, ~(uint64_t)FERRYI_STORE_AWAY);
+    set_away(store, false);
     return FERRY_OK;
 }
 
@@ -263,10 +276,10 @@ release(ferryi_store *store, struct ferryi_shared *shared, ferryi_timeline *time
     if (status == FERRY_OK)
         status = order_before_others(store, shared, timeline);
     if (status == FERRY_OK)
-        atomic_fetch_or(&store->word, FERRYI_STORE_AWAY);
+        set_away(store, true);
     (void)ferryi_access_close(&claim, FERRYI_CLOSE_CANCEL, NULL);
     if (status == FERRY_OK)
-        ferryi_shared_release(shared, true);
+        ferryi_shared_release(shared, 0);
     return status;
 }
 

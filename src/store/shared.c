@@ -82,7 +82,7 @@ finish(struct ferryi_shared *shared)
     if (shared->header)
         munmap(shared->header, ferryi_page_bytes());
     if (shared->file >= 0)
-        close(shared->file);
+        ferryi_shared_file_close(shared->file);
     ferryi_mutex_destroy(&shared->mutex);
     free(shared);
 }
@@ -104,11 +104,10 @@ static ferry_status
 make_of_device(struct ferryi_shared *shared, ferryi_device *device)
 {
     FERRYI_OR_RETURN(FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer));
-    shared->header->token = shared->memory.token;
+    shared->facts.token = shared->memory.token;
     ferry_status status =
-        FERRYI_CALL(device, shared_event_create, &shared->header->event, &shared->event);
-    if (status == FERRY_OK)
-        shared->header->has_event = 1;
+        FERRYI_CALL(device, shared_event_create, &shared->facts.event, &shared->event);
+    shared->facts.has_event = status == FERRY_OK;
     return status == FERRY_ERROR_UNSUPPORTED ? FERRY_OK : status;
 }
 
@@ -135,18 +134,20 @@ ferryi_shared_make(ferry_context *context, int place, const struct ferryi_shared
         goto fail;
     shared->memory.file = shared->file;
     shared->memory.offset = in_file ? page : 0;
-    struct ferryi_shared_header *header = shared->header;
-    header->version = VERSION;
-    header->content = *content;
-    header->offset = shared->memory.offset;
-    snprintf(header->kind, sizeof(header->kind), "%s", device ? device->kind : "host");
-    atomic_store(&header->writer, shared->name.process);
+    struct ferryi_shared_facts *facts = &shared->facts;
+    facts->name = shared->name;
+    facts->version = VERSION;
+    facts->content = *content;
+    facts->offset = shared->memory.offset;
+    snprintf(facts->kind, sizeof(facts->kind), "%s", device ? device->kind : "host");
+    atomic_store(&shared->header->writer, shared->name.process);
     status = device ? make_of_device(shared, device) : map_bytes(shared);
     if (status == FERRY_OK && !(ferryi_shared_file_try_lock(shared->file, SHARED_OWNER, true) &&
                                 ferryi_shared_file_try_lock(shared->file, SHARED_USE, true)))
         status = ferryi_fail(FERRY_ERROR_UNSUPPORTED, "share memory: the system locks no files");
     if (status != FERRY_OK)
         goto fail;
+    shared->header->facts = *facts;
     *out = shared;
     return FERRY_OK;
 
@@ -162,7 +163,7 @@ static ferry_status
 find_place(struct ferryi_shared *shared)
 {
     const ferry_context *context = shared->context;
-    const char *kind = shared->header->kind;
+    const char *kind = shared->facts.kind;
     const bool of_host = strcmp(kind, "host") == 0;
     for (int place = 1; place <= context->place_count && shared->place == 0 && !of_host; place++)
         if (device_of(context, place) && strcmp(context->devices[place]->kind, kind) == 0)
@@ -177,15 +178,15 @@ find_place(struct ferryi_shared *shared)
 
 /* Checks what another process wrote, so that no value of it can lead outside of the file. */
 static ferry_status
-check_header(const struct ferryi_shared *shared, size_t file_bytes)
+check_facts(const struct ferryi_shared *shared, size_t file_bytes)
 {
-    const struct ferryi_shared_header *header = shared->header;
-    const bool in_file = header->offset > 0;
-    if (header->version != VERSION)
+    const struct ferryi_shared_facts *facts = &shared->facts;
+    const bool in_file = facts->offset > 0;
+    if (facts->version != VERSION)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "open shared memory: another version of Ferry made it");
-    if (!memchr(header->kind, 0, sizeof(header->kind)) ||
-        (in_file && (header->offset != ferryi_page_bytes() ||
+    if (!memchr(facts->kind, 0, sizeof(facts->kind)) ||
+        (in_file && (facts->offset != ferryi_page_bytes() ||
                      shared->memory.bytes > file_bytes - ferryi_page_bytes())))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "open shared memory: its description is no valid one");
@@ -202,13 +203,12 @@ fail_ended(void)
 static ferry_status
 open_of_device(struct ferryi_shared *shared, ferryi_device *device)
 {
-    const struct ferryi_shared_header *header = shared->header;
+    const struct ferryi_shared_facts *facts = &shared->facts;
     shared->memory.is_opened = true;
-    shared->memory.token = header->token;
+    shared->memory.token = facts->token;
     FERRYI_OR_RETURN(FERRYI_CALL(device, shared_open, &shared->memory, &shared->pointer));
-    return header->has_event
-               ? FERRYI_CALL(device, shared_event_open, &header->event, &shared->event)
-               : FERRY_OK;
+    return facts->has_event ? FERRYI_CALL(device, shared_event_open, &facts->event, &shared->event)
+                            : FERRY_OK;
 }
 
 static ferry_status
@@ -220,12 +220,13 @@ open_memory(struct ferryi_shared *shared)
     if (file_bytes < ferryi_page_bytes())
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT, "open shared memory: its file is short");
     FERRYI_OR_RETURN(map_header(shared));
-    FERRYI_OR_RETURN(set_size(shared, &shared->header->content));
-    FERRYI_OR_RETURN(check_header(shared, file_bytes));
+    shared->facts = shared->header->facts;
+    FERRYI_OR_RETURN(set_size(shared, &shared->facts.content));
+    FERRYI_OR_RETURN(check_facts(shared, file_bytes));
     FERRYI_OR_RETURN(find_place(shared));
     ferryi_device *device = device_of(shared->context, shared->place);
     shared->memory.file = shared->file;
-    shared->memory.offset = shared->header->offset;
+    shared->memory.offset = shared->facts.offset;
     if ((shared->memory.offset > 0) != maps_files(device))
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "open shared memory: its description is no valid one");
@@ -282,10 +283,10 @@ ferryi_shared_acquire(struct ferryi_shared *shared, uint32_t *out_writer)
 }
 
 void
-ferryi_shared_release(struct ferryi_shared *shared, bool is_whole)
+ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer)
 {
-    if (is_whole && !shared->memory.read_only)
-        atomic_store(&shared->header->writer, 0);
+    if (!shared->memory.read_only)
+        atomic_store(&shared->header->writer, writer);
     ferryi_shared_file_unlock(shared->file, SHARED_USE);
 }
 
@@ -347,12 +348,4 @@ ferryi_shared_sweep(ferry_context *context, bool ends)
         shared->pointer = NULL;
         finish(shared);
     }
-}
-
-void
-ferryi_shared_after_fork(struct ferryi_shared *shared)
-{
-    if (shared->file >= 0)
-        close(shared->file);
-    shared->file = -1;
 }

@@ -32,14 +32,20 @@ struct ferryi_shared_content {
     uint64_t count;
 };
 
-struct ferryi_shared_header {
-    unsigned char key[FERRYI_SHARED_FILE_KEY];
+/* What the owner writes once. Other processes copy it before they check it, so that it cannot
+ * change between a check and its use. */
+struct ferryi_shared_facts {
+    struct ferryi_shared_file_name name;
     uint32_t version;
     char kind[20]; /* of the device whose memory it is, or "host" */
     struct ferryi_shared_content content;
     uint64_t offset; /* of the bytes in the file; 0: the token names them */
     struct ferryi_token token, event;
     uint32_t has_event;
+};
+
+struct ferryi_shared_header {
+    struct ferryi_shared_facts facts;
     _Atomic uint32_t writer;   /* the process that has acquired the memory to write, or 0 */
     _Atomic uint32_t is_ended; /* whether the owner no longer lets others open it */
 };
@@ -49,8 +55,9 @@ struct ferryi_shared {
     ferry_context *context;
     int place;
     bool is_owner;
-    int file; /* -1 in a forked child */
+    int file; /* closed in a forked child */
     struct ferryi_shared_file_name name;
+    struct ferryi_shared_facts facts;
     struct ferryi_shared_header *header; /* cannot be written where memory.read_only is true */
     struct ferryi_shared_memory memory;
     void *pointer;              /* of the bytes */
@@ -74,14 +81,11 @@ void ferryi_shared_end(struct ferryi_shared *shared);
  * it is gone with its owner. Sets `*out_writer` to the process that had it last, and ended without
  * handing all bytes over, or to 0. */
 ferry_status ferryi_shared_acquire(struct ferryi_shared *shared, uint32_t *out_writer);
-/* Hands the memory over to other processes. If it `is_whole`, all bytes are there, or will be when
- * the event is complete. */
-void ferryi_shared_release(struct ferryi_shared *shared, bool is_whole);
+/* Hands the memory over to other processes. `writer` is 0 if all bytes are there, or will be when
+ * the event is complete; otherwise the process that lost them. */
+void ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer);
 
 /* Frees what other processes have ended to use. When the context `ends`, gives up on the rest,
  * which the driver frees when the process ends. */
 void ferryi_shared_sweep(ferry_context *context, bool ends);
-/* Closes the file in a forked child, so that its locks end with the parent. */
-void ferryi_shared_after_fork(struct ferryi_shared *shared);
-
 #endif

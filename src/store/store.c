@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/base/callback.h"
 #include "src/base/sanitizer.h"
@@ -229,7 +230,7 @@ end_sharing(ferryi_store *store, struct ferryi_store_cold *cold, bool is_whole)
 {
     struct ferryi_shared *shared = cold->shared;
     if (!ferryi_store_is_away(store))
-        ferryi_shared_release(shared, is_whole);
+        ferryi_shared_release(shared, is_whole ? 0 : (uint32_t)getpid());
     cold->shared = NULL;
     ferryi_shared_end(shared);
 }
@@ -430,8 +431,6 @@ ferryi_store_after_fork(ferryi_store *store)
      * cleared, so the buffer becomes empty and its lock is free. */
     struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
     if (cold) {
-        if (cold->shared)
-            ferryi_shared_after_fork(cold->shared);
         atomic_store(&cold->pending_calls, NULL);
         cold->lost_text = NULL;
         cold->leases = NULL;
