@@ -439,6 +439,8 @@ test_queued_work_leaves_no_mark(void **state)
 {
     fixture *f = *state;
     work w;
+    if (f->context->debug)
+        skip(); /* a checked run marks all buffers */
     work_open(f, &w);
     work_gate(false);
     ferry_buffer *b = make_counting(f, COUNT, 0);

@@ -614,6 +614,7 @@ read_on(void *argument)
             ferry_buffer_open_host(reader->buffer, INT, FERRY_READ, 0, FERRY_REST, &scope, &memory);
         if (status == FERRY_OK)
             status = ferry_scope_close(&scope);
+        (void)ferry_buffer_state(reader->buffer); /* locks it, too */
         if (status == FERRY_OK)
             atomic_fetch_add(&reader->reads, 1);
         else if (status != FERRY_ERROR_INVALID_STATE)
