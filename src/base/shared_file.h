@@ -41,8 +41,9 @@ ferry_status ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_n
  * of another machine, or if this process may not open files of the process of the name. */
 ferry_status ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes,
                                      size_t *out_bytes, int *out);
-
+/* Closes a descriptor of one of the two functions above, which ends its locks. */
 void ferryi_shared_file_close(int file);
+
 /* Maps bytes of the file, to read only or to write as well. `offset` is a multiple of the page
  * size. The mapping is not one of the descriptor `file`: a forked child that inherits it does not
  * keep the locks of its parent. The caller unmaps it. Fails with OUT_OF_MEMORY. */

@@ -69,8 +69,8 @@ struct ferryi_shared {
 ferry_status ferryi_shared_make(ferry_context *context, int place,
                                 const struct ferryi_shared_content *content,
                                 struct ferryi_shared **out);
-/* Opens memory of another process. It is not acquired. Sets `*out_content`. If `place` is 0, and it
- * is memory of a device, uses the first place of this kind. */
+/* Opens memory of another process. It is not acquired. If `place` is 0, and it is memory of a
+ * device, uses the first place of this kind. */
 ferry_status ferryi_shared_open(ferry_context *context, const struct ferryi_shared_file_name *name,
                                 int place, bool read_only, struct ferryi_shared **out);
 /* Ends the use of memory by this process, and frees `shared`. No work uses the memory any more. If
@@ -88,4 +88,5 @@ void ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer);
 /* Frees what other processes have ended to use. When the context `ends`, gives up on the rest,
  * which the driver frees when the process ends. */
 void ferryi_shared_sweep(ferry_context *context, bool ends);
+
 #endif

@@ -56,10 +56,10 @@ enum {
                                  the buffer's storage */
     /* Kernels that write the buffer have not run yet (pending_calls.h). */
     FERRYI_STORE_PENDING_CALLS = 64,
-    /* the memory is shared with other processes, and this process has not acquired it (shared.h) */
-    FERRYI_STORE_AWAY = 256,
     FERRYI_STORE_WATCHED = 128, /* all scopes on the buffer take the slow path, because the context
                                    has a trace or is checked (watch.h); constant */
+    /* the memory is shared with other processes, and this process has not acquired it (shared.h) */
+    FERRYI_STORE_AWAY = 256,
 };
 
 /* Kinds of access that a claim (range lock) can have in addition to those of enum ferry_access. */
