@@ -17,7 +17,8 @@ check c:gcc gcc; c:g++ g++; c:clang clang; c:gfortran gfortran; c:cmake cmake; c
 check p:fftw3 libfftw3-dev; p:openblas libopenblas-dev; p:lapacke liblapacke-dev; p:gsl libgsl-dev; c:abidw abigail-tools; c:spin spin
 check f:/usr/include/sundials/sundials_nvector.h libsundials-dev; y:clang.cindex python3-clang; y:pytest python3-pytest; h: python3-dev
 check y:ensurepip python3-venv; y:jsonschema python3-jsonschema; c:valgrind valgrind; c:clang-tidy clang-tidy; c:cppcheck cppcheck; s: clang-rt
-long c:x86_64-linux-musl-gcc musl-tools; c:aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross; c:qemu-aarch64 qemu-user
+check c:aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+long c:x86_64-linux-musl-gcc musl-tools; c:qemu-aarch64 qemu-user
 long c:chromium|google-chrome|firefox|firefox-esr chromium; c:doxygen doxygen; c:groff groff; c:zsh zsh; c:dh debhelper; c:dh_python3 dh-python
 long y:sphinx,myst_parser,breathe python3-sphinx python3-myst-parser python3-breathe; c:chrpath chrpath; c:lintian lintian
 long c:mmdebstrap mmdebstrap; c:clang-14 clang-14; c:llvm-spirv-14 llvm-spirv-14

@@ -209,6 +209,8 @@ command_check() {
     one_case "gpu over fakecuda" "$root/dev" gpu --fake || true
     one_case "consumers" sh tests/consumer/run.sh "$build" || true
     one_case "wraps" sh tests/wraps.sh || true
+    # Lines for other processors, which no other stage compiles.
+    [ "$long" = yes ] || one_case "library for aarch64" sh tests/cross.sh library aarch64-linux-gnu "$checks/cross" || true
     for model in protocol order lifetime shortages; do
         [ "$long" = no ] || ! command -v spin >/dev/null || one_case "model $model" python3 tests/model/run.py "$model" --large || true
     done

@@ -3,8 +3,11 @@
 # Builds Ferry for another C library or processor, and runs tests there.
 # usage: cross.sh fetch FOLDER      fetches the source of cmocka; exit status 77: it is not there to be fetched
 #        cross.sh MACHINE FOLDER    MACHINE is the name of a file in packaging/cross/; the last line is "N passed, N failed"
+#        cross.sh library MACHINE FOLDER    compiles the library alone, which needs no cmocka
 # Debian has no cmocka for other C libraries, so that it is compiled from the source that subprojects/cmocka.wrap names.
 set -eu
+only=
+[ "$1" != library ] || { only=library; shift; }
 machine=$1
 mkdir -p "$2"
 shared=$(cd "$2" && pwd)
@@ -46,15 +49,26 @@ Libs: -L$cmocka/lib -lcmocka
 END
 }
 
+# set_up FOLDER OPTIONS...
+set_up() {
+    into=$1; shift
+    # Not -O1: there gcc 12 for ARM loses calls of functions that write through a pointer (-fno-ivopts keeps them).
+    [ -e "$into/build.ninja" ] ||
+        meson setup "$into" "$root" "$@" --cross-file "$description" -Dwerror=true -Doptimization=2 \
+            -Dbench=disabled -Dexamples=disabled -Dpython=disabled -Dcpp=disabled -Dfortran=disabled -Dmpi=disabled -Dsundials=disabled \
+            -Dtoolkit_root=/nowhere
+}
+
+build_library() {
+    set_up "$folder/library" -Dtests=disabled -Dcli=disabled
+    meson compile -C "$folder/library"
+}
+
 build() {
     [ -e "$cmocka/lib/pkgconfig/cmocka.pc" ] || build_cmocka "$(sed -n "s/^c = '\(.*\)'/\1/p" "$description")"
     # pkg-config knows cmocka alone: what else this machine has is for this machine.
     printf "[properties]\npkg_config_libdir = '%s'\n" "$cmocka/lib/pkgconfig" >"$folder/cmocka.ini"
-    # Not -O1: there gcc 12 for ARM loses calls of functions that write through a pointer (-fno-ivopts keeps them).
-    [ -e "$folder/build/build.ninja" ] ||
-        meson setup "$folder/build" "$root" --cross-file "$description" --cross-file "$folder/cmocka.ini" -Dwerror=true -Doptimization=2 \
-            -Dbench=disabled -Dexamples=disabled -Dpython=disabled -Dcpp=disabled -Dfortran=disabled -Dmpi=disabled -Dsundials=disabled \
-            -Dtoolkit_root=/nowhere
+    set_up "$folder/build" --cross-file "$folder/cmocka.ini"
     meson compile -C "$folder/build"
 }
 
@@ -99,5 +113,9 @@ description=$root/packaging/cross/$machine.ini
 folder=$shared/$machine
 cmocka=$folder/cmocka
 mkdir -p "$folder"
-build
-play
+if [ "$only" = library ]; then
+    build_library
+else
+    build
+    play
+fi

@@ -50,13 +50,14 @@ enum ferryi_processor ferryi_copy_processor(void);
 void ferryi_copy_bytes(enum ferryi_copy_loop loop, void *target, const void *source, size_t bytes);
 
 enum { FERRYI_PAGE = 4096 }; /* unit of the loops, and of the parts of a large copy */
+enum { FERRYI_LINE = 64 };   /* bytes of a cache line, or of half of one on some processors */
 
 /* -- building blocks of copy loops, for processors with SSE2 ----------------------------------- */
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 
-enum { FERRYI_LINE = 64, FERRYI_PAGES_IN_TURN = 4 };
+enum { FERRYI_PAGES_IN_TURN = 4 };
 
 /* Prefetches a memory range into the caches. The range may extend past the end of an array, because
  * prefetching an invalid address does nothing. */
