@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * share: two processes compute on one array, which is in the memory of a device.
+ * share: two processes compute on one array of bodies, which is in the memory of a device.
  *
  * The first process fills the array, exports it, and starts this program again with the handle as an
- * argument. The second process imports the array, halves it by a kernel, and releases it. No byte
+ * argument. The second process imports the array, moves the bodies by a kernel, and releases it. No byte
  * crosses there, because its device has the memory already. The first process then acquires the array
  * again and checks it.
  *
@@ -19,11 +19,11 @@
 #include <sys/wait.h>
 
 #include <ferry/ferry.h>
-#include <ferry/float.h>
 
+#include "body_buffer.h"
 #include "share_kernels.h"
 
-enum { COUNT = 1 << 20, DIGITS = 2 * sizeof(ferry_share) };
+enum { COUNT = 1 << 18, DIGITS = 2 * sizeof(ferry_share) };
 
 extern char **environ;
 
@@ -50,26 +50,26 @@ read_handle(const char *text, ferry_share *out)
 
 /* -- the second process ---------------------------------------------------------------------------- */
 
-/* Halves the array. It releases the array after the kernel has ended. */
+/* Moves the bodies. It releases the array after the kernel has ended. */
 static ferry_status
-halve(ferry_context *context, const ferry_share *share)
+move(ferry_context *context, const ferry_share *share)
 {
     static const ferry_share_options options = {.name = "theirs"};
     share_kernels kernels = {0};
-    ferry_float_buffer x = {0};
+    share_body_buffer x = {0};
     ferry_transfer_stats moved;
     ferry_status status;
 
     FERRY_TRY(status, done, share_kernels_create(context, &kernels));
-    FERRY_TRY(status, done, ferry_float_import(context, share, &options, &x));
-    FERRY_TRY(status, done, ferry_float_acquire_shared(x, NULL));
-    FERRY_TRY(status, done, share_halve(&kernels, ferry_context_stream(context, 1), x));
-    FERRY_TRY(status, done, ferry_float_release_shared(x, NULL));
+    FERRY_TRY(status, done, share_body_import(context, share, &options, &x));
+    FERRY_TRY(status, done, share_body_acquire_shared(x, NULL));
+    FERRY_TRY(status, done, share_move(&kernels, ferry_context_stream(context, 1), x));
+    FERRY_TRY(status, done, share_body_release_shared(x, NULL));
     FERRY_TRY(status, done, ferry_context_get_transfer_stats(context, &moved));
     printf("second process: %llu bytes up, %llu bytes down\n", (unsigned long long)moved.upload.bytes,
            (unsigned long long)moved.download.bytes);
 done:
-    ferry_float_destroy(&x);
+    share_body_destroy(&x);
     share_kernels_destroy(&kernels);
     return status;
 }
@@ -78,7 +78,7 @@ done:
 
 /* Creates the array in the memory of the first device, or of the host. Other processes cannot use it yet. */
 static ferry_status
-create(ferry_context *context, ferry_float_buffer *out)
+create(ferry_context *context, share_body_buffer *out)
 {
     ferry_place_info device;
     ferry_buffer_options options = {.name = "ours", .memory = FERRY_MEMORY_SHARED};
@@ -87,33 +87,33 @@ create(ferry_context *context, ferry_float_buffer *out)
         return status;
     options.place = device.capabilities & FERRY_CAN_SHARE ? 1 : FERRY_PLACE_HOST;
     printf("the array is in the memory of %s\n", options.place == 1 ? device.name : "the host");
-    return ferry_float_create(context, COUNT, &options, out);
+    return share_body_create(context, COUNT, &options, out);
 }
 
 static ferry_status
-fill(ferry_float_buffer x)
+fill(share_body_buffer x)
 {
     ferry_scope scope;
-    float *values;
-    ferry_status status = ferry_float_overwrite_host(x, &scope, &values);
+    struct share_body *bodies;
+    ferry_status status = share_body_overwrite_host(x, &scope, &bodies);
     if (status != FERRY_OK)
         return status;
     for (size_t i = 0; i < COUNT; i++)
-        values[i] = (float)i;
+        bodies[i] = (struct share_body){.place = (double)i, .speed = -0.5 * (double)i};
     return ferry_scope_close(&scope);
 }
 
 static ferry_status
-count_wrong(ferry_float_buffer x, size_t *out)
+count_wrong(share_body_buffer x, size_t *out)
 {
     ferry_scope scope;
-    const float *values;
+    const struct share_body *bodies;
     size_t wrong = 0;
-    ferry_status status = ferry_float_read_host(x, &scope, &values);
+    ferry_status status = share_body_read_host(x, &scope, &bodies);
     if (status != FERRY_OK)
         return status;
     for (size_t i = 0; i < COUNT; i++)
-        wrong += values[i] != 0.5f * (float)i;
+        wrong += bodies[i].place != 0.5 * (double)i || bodies[i].speed != -0.5 * (double)i;
     *out = wrong;
     return ferry_scope_close(&scope);
 }
@@ -140,21 +140,21 @@ run_second(const ferry_share *share)
 static ferry_status
 share_array(ferry_context *context, size_t *out_wrong)
 {
-    ferry_float_buffer x = {0};
+    share_body_buffer x = {0};
     ferry_share share;
     ferry_status status;
 
     FERRY_TRY(status, done, create(context, &x));
     FERRY_TRY(status, done, fill(x));
-    FERRY_TRY(status, done, ferry_float_export(x, &share));
-    FERRY_TRY(status, done, ferry_float_release_shared(x, NULL)); /* copies the values to the device */
+    FERRY_TRY(status, done, share_body_export(x, &share));
+    FERRY_TRY(status, done, share_body_release_shared(x, NULL)); /* copies the bodies to the device */
     if (run_second(&share)) {
-        FERRY_TRY(status, done, ferry_float_acquire_shared(x, NULL));
+        FERRY_TRY(status, done, share_body_acquire_shared(x, NULL));
         FERRY_TRY(status, done, count_wrong(x, out_wrong));
         printf("first process: %zu of %d elements are wrong\n", *out_wrong, COUNT);
     }
 done:
-    ferry_float_destroy(&x);
+    share_body_destroy(&x);
     return status;
 }
 
@@ -174,7 +174,7 @@ main(int argc, char **argv)
     if (argc == 1) {
         FERRY_TRY(status, done, share_array(context, &wrong));
     } else {
-        FERRY_TRY(status, done, halve(context, &share));
+        FERRY_TRY(status, done, move(context, &share));
         wrong = 0;
     }
 done:

@@ -20,7 +20,7 @@ def test_two_processes(_):
     shares = "the host" not in place or os.environ["FERRY_DEVICE"] == "host"
     up, down = map(int, re.fullmatch(r"second process: (\d+) bytes up, (\d+) bytes down", moved).groups())
     assert (up, down) == ((0, 0) if shares else (4 << 20, 4 << 20)), moved
-    assert checked == f"first process: 0 of {1 << 20} elements are wrong", checked
+    assert checked == f"first process: 0 of {1 << 18} elements are wrong", checked
 
 
 def test_bad_arguments(_):

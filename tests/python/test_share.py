@@ -28,15 +28,19 @@ class Other:
     PROLOGUE = """
         import os, sys, ferry
         context = ferry.Context(sys.argv[1])
-        a = ferry.import_shared(bytes.fromhex(sys.argv[2]), "i4", (2, -1), context=context, **eval(sys.argv[3]))
+        dtype = eval(sys.argv[3])
+        if isinstance(dtype, list):
+            import numpy
+            dtype = numpy.dtype(dtype)
+        a = ferry.import_shared(bytes.fromhex(sys.argv[2]), dtype, (2, -1), context=context, **eval(sys.argv[4]))
         def say(*words):
             print(*words, flush=True)
             sys.stdin.readline()
     """
 
-    def __init__(self, context, share, program, **options):
+    def __init__(self, context, share, program, dtype="i4", **options):
         text = textwrap.dedent(self.PROLOGUE) + textwrap.dedent(program)
-        self.process = subprocess.Popen([sys.executable, "-c", text, DEVICES[context.place(1).kind], share.hex(), repr(options)],
+        self.process = subprocess.Popen([sys.executable, "-c", text, DEVICES[context.place(1).kind], share.hex(), repr(dtype), repr(options)],
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
 
     def __enter__(self):
@@ -119,6 +123,24 @@ def test_several_processes_read(context, place):
             other.go_on()
             assert other.ended() == 0
     a.acquire_shared()
+
+
+def test_elements_with_fields(context, place, numpy):
+    fields = [("place", "f8"), ("steps", "i4", (2,))]
+    a = ferry.array(numpy.zeros((2, 3), fields), memory="shared", device=place, context=context)
+    a.release_shared()
+    with Other(context, a.export_shared(), """
+        with a.shared(), a.update() as values:
+            values["place"] = 2.5
+            values["steps"][:, 1] = 3, 4
+    """, dtype=fields) as other:
+        assert other.ended() == 0
+    with a.shared():
+        values = a.numpy()
+        assert values["place"].tolist() == [[2.5] * 3] * 2 and values["steps"].tolist() == [[[0, 0], [3, 4], [0, 0]]] * 2
+    for others in ([("place", "f8"), ("steps", "i4"), ("last", "i4")], [("place", "f8"), ("steps", "u4", (2,))], "c16"):
+        with pytest.raises(ferry.WrongTypeError):
+            ferry.import_shared(a.export_shared(), numpy.dtype(others), context=context)
 
 
 def test_a_process_that_ends_loses_the_values(context, place):
