@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include <ferry/share.h>
+
 #include "src/buffer/buffer.h"
 #include "src/buffer/scope.h"
 #include "src/debug/debug.h"
@@ -740,6 +742,75 @@ test_buffers_come_before_they_are_walked_over(void **state)
         ferry_buffer_destroy(&crowd.buffers[i]);
 }
 
+/* -- memory that processes share --------------------------------------------------------------- */
+
+/* A thread that locks the buffer on the short path, in the midst of a call of the test's thread. */
+struct locker {
+    ferryi_store *store;
+    pthread_t thread;
+    unsigned countdown; /* number of interleaving points that are left until the thread starts */
+    bool started;
+    atomic_bool ready, over;
+};
+
+static void *
+lock_a_while(void *user)
+{
+    struct locker *locker = user;
+    if (!ferryi_store_lock_plain(locker->store)) {
+        atomic_store(&locker->ready, true);
+        return NULL;
+    }
+    atomic_store(&locker->ready, true);
+    for (int i = 0; i < 50 && !atomic_load(&locker->over); i++)
+        ferryi_sleep_ns(100000);
+    ferryi_store_unlock_plain(locker->store);
+    return NULL;
+}
+
+static void
+lock_beside(void *user)
+{
+    struct locker *locker = user;
+    if (--locker->countdown > 0) {
+        meet_at_point(lock_beside, locker);
+        return;
+    }
+    locker->started = true;
+    assert_int_equal(pthread_create(&locker->thread, NULL, lock_a_while, locker), 0);
+    while (!atomic_load(&locker->ready))
+        ferryi_sleep_ns(10000);
+}
+
+/* A release says in the buffer's word that the memory is away. A thread that has the buffer locked
+ * stores the whole word when it unlocks it, and must not undo that. */
+static void
+test_a_scope_meets_a_release(void **state)
+{
+    fixture *f = *state;
+    need_points();
+    const ferry_buffer_options options = {.memory = FERRY_MEMORY_SHARED, .name = "shared"};
+    struct locker locker = {.started = true};
+    ferry_buffer *buffer;
+    ferry_scope scope;
+    void *memory;
+    OK(ferry_buffer_create(f->context, INT, COUNT, &options, &buffer));
+    for (unsigned at = 1; locker.started && at < 50; at++) {
+        locker = (struct locker){.store = buffer->store, .countdown = at};
+        meet_at_point(lock_beside, &locker);
+        OK(ferry_buffer_release_shared(buffer, NULL));
+        meet_nowhere();
+        atomic_store(&locker.over, true);
+        if (locker.started)
+            pthread_join(locker.thread, NULL);
+        FAILS(FERRY_ERROR_INVALID_STATE,
+              ferry_buffer_open_host(buffer, INT, FERRY_READ, 0, COUNT, &scope, &memory));
+        OK(ferry_buffer_acquire_shared(buffer, NULL));
+    }
+    assert_false(locker.started);
+    DESTROY_BUFFERS(&buffer);
+}
+
 int
 main(void)
 {
@@ -748,6 +819,7 @@ main(void)
         return 77;
     const struct CMUnitTest tests[] = {
         TIGHT(test_two_make_the_first_table_of_scopes),
+        ROOMY(test_a_scope_meets_a_release),
         TIGHT(test_a_pin_comes_while_the_copy_is_rescued),
         TIGHT(test_a_pin_comes_while_the_buffer_grows),
         ROOMY(test_a_view_comes_while_the_buffer_grows),
