@@ -74,7 +74,7 @@ build() {
 
 # Not for qemu: tests of very many calls, which take minutes there; those that start a program of theirs again, which needs qemu too;
 # forks beside threads, which qemu does not survive; and memory that was given back, which qemu keeps.
-not_emulated='fault|callbacks on .*|device suite on cuda .*|exit on .*|histories are told|ptx of the buffer tests|fork on .*|many on .*'
+not_emulated='shared on .*|fault|callbacks on .*|device suite on cuda .*|exit on .*|histories are told|ptx of the buffer tests|fork on .*|many on .*'
 
 # Names of tests, one a line. One kind of device is enough for qemu, where all takes ten times as long.
 chosen_tests() {

@@ -70,7 +70,7 @@ finish(struct ferryi_shared *shared)
 {
     ferryi_device *device = device_of(shared->context, shared->place);
     ferry_status status = FERRY_OK;
-    if (shared->event)
+    if (device && shared->event)
         status = FERRYI_CALL(device, event_destroy, shared->event);
     if (shared->pointer && !device)
         munmap(shared->pointer, shared->memory.bytes);
