@@ -37,28 +37,13 @@ static struct peer peer;
 static struct ferryi_shared_memory shared;
 static void *memory, *event;
 
-static struct peer_reply
-order(struct peer_order what)
-{
-    struct peer_reply reply = peer_do(&peer, &what);
-    if (reply.status != FERRY_OK)
-        fail_msg("order %d: %s", what.verb, reply.message);
-    return reply;
-}
-
-static struct peer_reply
-order_verb(enum peer_verb verb)
-{
-    return order((struct peer_order){.verb = verb});
-}
-
 static void
 start_peer(void)
 {
     assert_true(peer_start(&peer, kind->name));
-    shared = order((struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
+    shared = peer_do(&peer, (struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
     shared.is_opened = true;
-    struct ferryi_token token = order_verb(PEER_CREATE_EVENT).token;
+    struct ferryi_token token = peer_do_verb(&peer, PEER_CREATE_EVENT).token;
     OK(device->ops->shared_open(device, &shared, &memory));
     OK(device->ops->shared_event_open(device, &token, &event));
 }
@@ -74,9 +59,9 @@ close_both(void)
 static void
 fill_later(int value)
 {
-    order_verb(PEER_HOLD);
-    order((struct peer_order){.verb = PEER_FILL, .value = value, .times = 4});
-    order_verb(PEER_RECORD);
+    peer_do_verb(&peer, PEER_HOLD);
+    peer_do(&peer, (struct peer_order){.verb = PEER_FILL, .value = value, .times = 4});
+    peer_do_verb(&peer, PEER_RECORD);
 }
 
 static bool
@@ -99,7 +84,7 @@ test_memory_and_events_are_shared(void **state)
     OK(device->ops->stream_wait(device, stream, event));
     OK(device->ops->copy_download(device, pinned, memory, BYTES, stream));
     assert_false(is_done());
-    order_verb(PEER_LET_GO);
+    peer_do_verb(&peer, PEER_LET_GO);
     OK(device->ops->stream_synchronize(device, stream));
     assert_true(is_done());
     assert_int_equal(pinned[0], 5);
@@ -108,11 +93,11 @@ test_memory_and_events_are_shared(void **state)
 
     OK(device->ops->fill(device, memory, 6, 1, BYTES, stream));
     OK(device->ops->event_record(device, event, stream));
-    order_verb(PEER_AWAIT);
-    assert_int_equal(order_verb(PEER_READ).value, 6);
+    peer_do_verb(&peer, PEER_AWAIT);
+    assert_int_equal(peer_do_verb(&peer, PEER_READ).value, 6);
     close_both();
-    order_verb(PEER_DESTROY_EVENT);
-    order_verb(PEER_FREE);
+    peer_do_verb(&peer, PEER_DESTROY_EVENT);
+    peer_do_verb(&peer, PEER_FREE);
     assert_true(peer_end(&peer));
 }
 
@@ -147,8 +132,8 @@ report_a_process_that_is_killed(void **state)
     unsigned char byte = 0;
     (void)state;
     start_peer();
-    order((struct peer_order){.verb = PEER_FILL, .value = 9, .times = 1});
-    order_verb(PEER_SYNCHRONIZE);
+    peer_do(&peer, (struct peer_order){.verb = PEER_FILL, .value = 9, .times = 1});
+    peer_do_verb(&peer, PEER_SYNCHRONIZE);
     fill_later(7);
     assert_false(is_done());
     peer_kill(&peer);

@@ -3,14 +3,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "src/base/base.h"
 #include "tests/support/copy_slots.h"
@@ -56,6 +62,18 @@ spawn(struct peer *peer, const char *kind, const int orders[2], const int replie
     return error == 0;
 }
 
+/* Sends an order and waits for the reply. If the process has ended, the reply says so. */
+static struct peer_reply
+ask(const struct peer *peer, struct peer_order order)
+{
+    struct peer_reply reply;
+    if (!pass(put, peer->orders, &order, sizeof(order)) ||
+        !pass(read, peer->replies, &reply, sizeof(reply)))
+        reply = (struct peer_reply){.status = FERRY_ERROR_DEVICE_LOST,
+                                    .message = "the second process has ended"};
+    return reply;
+}
+
 bool
 peer_start(struct peer *peer, const char *kind)
 {
@@ -78,7 +96,7 @@ peer_start(struct peer *peer, const char *kind)
         close(peer->replies);
         return false;
     }
-    struct peer_reply reply = peer_do_verb(peer, PEER_OPEN_DEVICE);
+    struct peer_reply reply = ask(peer, (struct peer_order){.verb = PEER_OPEN_DEVICE});
     if (reply.status != FERRY_OK) {
         fprintf(stderr, "%s\n", reply.message);
         peer_end(peer);
@@ -87,21 +105,18 @@ peer_start(struct peer *peer, const char *kind)
 }
 
 struct peer_reply
-peer_do(const struct peer *peer, const struct peer_order *order)
+peer_do(const struct peer *peer, struct peer_order order)
 {
-    struct peer_order sent = *order;
-    struct peer_reply reply;
-    if (!pass(put, peer->orders, &sent, sizeof(sent)) ||
-        !pass(read, peer->replies, &reply, sizeof(reply)))
-        reply = (struct peer_reply){.status = FERRY_ERROR_DEVICE_LOST,
-                                    .message = "the second process has ended"};
+    struct peer_reply reply = ask(peer, order);
+    if (reply.status != FERRY_OK)
+        fail_msg("order %d: %s", order.verb, reply.message);
     return reply;
 }
 
 struct peer_reply
 peer_do_verb(const struct peer *peer, enum peer_verb verb)
 {
-    return peer_do(peer, &(struct peer_order){.verb = verb});
+    return peer_do(peer, (struct peer_order){.verb = verb});
 }
 
 static bool
@@ -118,7 +133,7 @@ await_end(struct peer *peer)
 bool
 peer_end(struct peer *peer)
 {
-    bool well = peer_do_verb(peer, PEER_END).status == FERRY_OK;
+    bool well = ask(peer, (struct peer_order){.verb = PEER_END}).status == FERRY_OK;
     return await_end(peer) && well;
 }
 

@@ -59,8 +59,8 @@ struct peer {
 /* Starts a process that opens device 0 of the kind. Returns false if that fails, with a message on
  * the standard error output. */
 bool peer_start(struct peer *peer, const char *kind);
-/* Sends an order and waits for the reply. If the process has ended, the reply says so. */
-struct peer_reply peer_do(const struct peer *peer, const struct peer_order *order);
+/* Sends an order and waits for the reply. The test fails if the order does. */
+struct peer_reply peer_do(const struct peer *peer, struct peer_order order);
 /* The same for an order without parameters. */
 struct peer_reply peer_do_verb(const struct peer *peer, enum peer_verb verb);
 /* Ends the process and waits for its end. Returns whether it did all orders and exited with 0. */

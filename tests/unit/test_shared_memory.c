@@ -57,25 +57,10 @@ start_peer(void)
     assert_true(has_peer);
 }
 
-static struct peer_reply
-order(struct peer_order what)
-{
-    struct peer_reply reply = peer_do(&peer, &what);
-    if (reply.status != FERRY_OK)
-        fail_msg("order %d: %s", what.verb, reply.message);
-    return reply;
-}
-
-static struct peer_reply
-order_verb(enum peer_verb verb)
-{
-    return order((struct peer_order){.verb = verb});
-}
-
 static void
 order_fill(int value)
 {
-    order((struct peer_order){.verb = PEER_FILL, .value = value, .times = 1});
+    peer_do(&peer, (struct peer_order){.verb = PEER_FILL, .value = value, .times = 1});
 }
 
 /* Lets the second process allocate memory and create an event, and opens both. */
@@ -89,9 +74,10 @@ open_both(void)
 {
     struct opened opened;
     start_peer();
-    opened.shared = order((struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
+    opened.shared =
+        peer_do(&peer, (struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
     opened.shared.is_opened = true;
-    struct ferryi_token token = order_verb(PEER_CREATE_EVENT).token;
+    struct ferryi_token token = peer_do_verb(&peer, PEER_CREATE_EVENT).token;
     OK(device->ops->shared_open(device, &opened.shared, &opened.memory));
     OK(device->ops->shared_event_open(device, &token, &opened.event));
     return opened;
@@ -107,8 +93,8 @@ close_both(const struct opened *opened)
 static void
 end_peer(void)
 {
-    order_verb(PEER_DESTROY_EVENT);
-    order_verb(PEER_FREE);
+    peer_do_verb(&peer, PEER_DESTROY_EVENT);
+    peer_do_verb(&peer, PEER_FREE);
     has_peer = false;
     assert_true(peer_end(&peer));
 }
@@ -154,13 +140,13 @@ test_both_processes_use_the_memory(void **state)
     struct opened opened = open_both();
     assert_int_equal(free_bytes(), before);
     order_fill(7);
-    order_verb(PEER_SYNCHRONIZE);
+    peer_do_verb(&peer, PEER_SYNCHRONIZE);
     assert_byte(opened.memory, 7);
     OK(device->ops->fill(device, opened.memory, 9, 1, BYTES, device->default_stream));
     OK(device->ops->synchronize(device));
-    assert_int_equal(order_verb(PEER_READ).value, 9);
+    assert_int_equal(peer_do_verb(&peer, PEER_READ).value, 9);
     close_both(&opened);
-    assert_int_equal(order_verb(PEER_READ).value, 9);
+    assert_int_equal(peer_do_verb(&peer, PEER_READ).value, 9);
     end_peer();
 }
 
@@ -175,13 +161,13 @@ test_the_other_process_opens(void **state)
     start_peer();
     OK(device->ops->shared_alloc(device, &shared, &memory));
     OK(device->ops->shared_event_create(device, &token, &event));
-    order((struct peer_order){.verb = PEER_OPEN, .shared = shared});
-    order((struct peer_order){.verb = PEER_OPEN_EVENT, .token = token});
-    order_verb(PEER_HOLD);
+    peer_do(&peer, (struct peer_order){.verb = PEER_OPEN, .shared = shared});
+    peer_do(&peer, (struct peer_order){.verb = PEER_OPEN_EVENT, .token = token});
+    peer_do_verb(&peer, PEER_HOLD);
     order_fill(3);
-    order_verb(PEER_RECORD);
+    peer_do_verb(&peer, PEER_RECORD);
     assert_false(is_done(event));
-    order_verb(PEER_LET_GO);
+    peer_do_verb(&peer, PEER_LET_GO);
     OK(device->ops->event_synchronize(device, event));
     assert_byte(memory, 3);
     end_peer();
@@ -228,16 +214,16 @@ test_an_event_orders_the_work_of_two_processes(void **state)
     assert_true(is_done(opened.event));
     memset(pinned, 1, BYTES);
     order_fill(4);
-    order_verb(PEER_SYNCHRONIZE);
-    order_verb(PEER_HOLD);
+    peer_do_verb(&peer, PEER_SYNCHRONIZE);
+    peer_do_verb(&peer, PEER_HOLD);
     order_fill(5);
-    order_verb(PEER_RECORD);
+    peer_do_verb(&peer, PEER_RECORD);
     OK(device->ops->stream_wait(device, stream, opened.event));
     OK(device->ops->copy_download(device, pinned, opened.memory, BYTES, stream));
     OK(device->ops->event_record(device, copied, stream));
     assert_false(is_done(opened.event));
     assert_false(is_done(copied));
-    order_verb(PEER_LET_GO);
+    peer_do_verb(&peer, PEER_LET_GO);
     OK(device->ops->stream_synchronize(device, stream));
     assert_true(is_done(opened.event));
     assert_int_equal(pinned[0], 5);
@@ -246,8 +232,8 @@ test_an_event_orders_the_work_of_two_processes(void **state)
     /* In the other direction, by the same event. */
     OK(device->ops->fill(device, opened.memory, 6, 1, BYTES, stream));
     OK(device->ops->event_record(device, opened.event, stream));
-    order_verb(PEER_AWAIT);
-    assert_int_equal(order_verb(PEER_READ).value, 6);
+    peer_do_verb(&peer, PEER_AWAIT);
+    assert_int_equal(peer_do_verb(&peer, PEER_READ).value, 6);
     OK(device->ops->event_destroy(device, copied));
     OK(device->ops->stream_destroy(device, stream));
     OK(device->ops->memory_free(device, FERRY_MEMORY_PINNED, pinned));
@@ -261,19 +247,19 @@ test_the_last_record_counts(void **state)
     (void)state;
     struct opened opened = open_both();
     for (int i = 0; i < 600; i++) {
-        order_verb(PEER_RECORD);
-        order_verb(PEER_SYNCHRONIZE);
+        peer_do_verb(&peer, PEER_RECORD);
+        peer_do_verb(&peer, PEER_SYNCHRONIZE);
         assert_true(is_done(opened.event));
     }
-    order_verb(PEER_HOLD);
-    order_verb(PEER_RECORD);
+    peer_do_verb(&peer, PEER_HOLD);
+    peer_do_verb(&peer, PEER_RECORD);
     assert_false(is_done(opened.event));
     /* A record on an idle stream of this process takes the place of the one that is held. */
     OK(device->ops->event_record(device, opened.event, device->default_stream));
     OK(device->ops->event_synchronize(device, opened.event));
-    order_verb(PEER_RECORD);
+    peer_do_verb(&peer, PEER_RECORD);
     assert_false(is_done(opened.event));
-    order_verb(PEER_LET_GO);
+    peer_do_verb(&peer, PEER_LET_GO);
     OK(device->ops->event_synchronize(device, opened.event));
     close_both(&opened);
     end_peer();
@@ -287,8 +273,8 @@ test_a_killed_process_holds_up_nobody(void **state)
     struct opened opened = open_both();
     void *stream;
     OK(device->ops->stream_create(device, &stream));
-    order_verb(PEER_HOLD);
-    order_verb(PEER_RECORD);
+    peer_do_verb(&peer, PEER_HOLD);
+    peer_do_verb(&peer, PEER_RECORD);
     OK(device->ops->stream_wait(device, stream, opened.event));
     assert_false(is_done(opened.event));
     peer_kill(&peer);
@@ -345,8 +331,8 @@ test_wrong_tokens(void **state)
     refuse_event(&own_event, OWN);
 
     start_peer();
-    theirs = order((struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
-    their_event = order_verb(PEER_CREATE_EVENT).token;
+    theirs = peer_do(&peer, (struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
+    their_event = peer_do_verb(&peer, PEER_CREATE_EVENT).token;
     for (int i = 0; i < FERRYI_TOKEN_BYTES; i++)
         none.token.bytes[i] = (unsigned char)(i * 7 + 1);
     refuse_memory(&none, GONE);
@@ -396,9 +382,9 @@ test_failing_calls_leak_nothing(void **state)
     assert_memory_equal(&now, &live, sizeof(live));
 
     start_peer();
-    shared = order((struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
+    shared = peer_do(&peer, (struct peer_order){.verb = PEER_ALLOC, .shared.bytes = BYTES}).shared;
     shared.is_opened = true;
-    token = order_verb(PEER_CREATE_EVENT).token;
+    token = peer_do_verb(&peer, PEER_CREATE_EVENT).token;
     fake.fakecuda_fail_next(NAME(memory_open), FERRYI_GPU_ERROR_OUT_OF_MEMORY, 1);
     fails_with(FERRY_ERROR_OUT_OF_MEMORY, device->ops->shared_open(device, &shared, &out),
                NAME(memory_open));
@@ -482,7 +468,7 @@ test_memory_is_closed_as_it_was_opened(void **state)
     assert_int_equal(again == opened.memory, !is_hip);
     OK(device->ops->shared_free(device, &opened.shared, again));
     order_fill(8);
-    order_verb(PEER_SYNCHRONIZE);
+    peer_do_verb(&peer, PEER_SYNCHRONIZE);
     assert_byte(opened.memory, 8);
     close_both(&opened);
     fails_with(FERRY_ERROR_DEVICE, device->ops->shared_free(device, &opened.shared, opened.memory),
@@ -496,10 +482,10 @@ test_freed_memory_is_not_reached(void **state)
 {
     (void)state;
     struct opened opened = open_both();
-    order_verb(PEER_FREE);
+    peer_do_verb(&peer, PEER_FREE);
     fails_with(FERRY_ERROR_DEVICE,
                device->ops->fill(device, opened.memory, 1, 1, BYTES, device->default_stream), "");
-    order_verb(PEER_DESTROY_EVENT);
+    peer_do_verb(&peer, PEER_DESTROY_EVENT);
     fails_with(FERRY_ERROR_DEVICE,
                device->ops->event_record(device, opened.event, device->default_stream),
                NAME(event_record));
