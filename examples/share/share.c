@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 
 /*
- * share: two processes compute on one array of bodies, which is in the memory of a device.
+ * share: two processes compute on one array of cars, which is in the memory of a device.
  *
  * The first process fills the array, exports it, and starts this program again with the handle as an
- * argument. The second process imports the array, moves the bodies by a kernel, and releases it. No byte
+ * argument. The second process imports the array, moves the cars by a kernel, and releases it. No byte
  * crosses there, because its device has the memory already. The first process then acquires the array
  * again and checks it.
  *
@@ -20,7 +20,7 @@
 
 #include <ferry/ferry.h>
 
-#include "body_buffer.h"
+#include "car_buffer.h"
 #include "share_kernels.h"
 
 enum { COUNT = 1 << 18, DIGITS = 2 * sizeof(ferry_share) };
@@ -50,26 +50,26 @@ read_handle(const char *text, ferry_share *out)
 
 /* -- the second process ---------------------------------------------------------------------------- */
 
-/* Moves the bodies. It releases the array after the kernel has ended. */
+/* Moves the cars. It releases the array after the kernel has ended. */
 static ferry_status
 move(ferry_context *context, const ferry_share *share)
 {
     static const ferry_share_options options = {.name = "theirs"};
     share_kernels kernels = {0};
-    share_body_buffer x = {0};
+    share_car_buffer x = {0};
     ferry_transfer_stats moved;
     ferry_status status;
 
     FERRY_TRY(status, done, share_kernels_create(context, &kernels));
-    FERRY_TRY(status, done, share_body_import(context, share, &options, &x));
-    FERRY_TRY(status, done, share_body_acquire_shared(x, NULL));
+    FERRY_TRY(status, done, share_car_import(context, share, &options, &x));
+    FERRY_TRY(status, done, share_car_acquire_shared(x, NULL));
     FERRY_TRY(status, done, share_move(&kernels, ferry_context_stream(context, 1), x));
-    FERRY_TRY(status, done, share_body_release_shared(x, NULL));
+    FERRY_TRY(status, done, share_car_release_shared(x, NULL));
     FERRY_TRY(status, done, ferry_context_get_transfer_stats(context, &moved));
     printf("second process: %llu bytes up, %llu bytes down\n", (unsigned long long)moved.upload.bytes,
            (unsigned long long)moved.download.bytes);
 done:
-    share_body_destroy(&x);
+    share_car_destroy(&x);
     share_kernels_destroy(&kernels);
     return status;
 }
@@ -78,7 +78,7 @@ done:
 
 /* Creates the array in the memory of the first device, or of the host. Other processes cannot use it yet. */
 static ferry_status
-create(ferry_context *context, share_body_buffer *out)
+create(ferry_context *context, share_car_buffer *out)
 {
     ferry_place_info device;
     ferry_buffer_options options = {.name = "ours", .memory = FERRY_MEMORY_SHARED};
@@ -87,33 +87,33 @@ create(ferry_context *context, share_body_buffer *out)
         return status;
     options.place = device.capabilities & FERRY_CAN_SHARE ? 1 : FERRY_PLACE_HOST;
     printf("the array is in the memory of %s\n", options.place == 1 ? device.name : "the host");
-    return share_body_create(context, COUNT, &options, out);
+    return share_car_create(context, COUNT, &options, out);
 }
 
 static ferry_status
-fill(share_body_buffer x)
+fill(share_car_buffer x)
 {
     ferry_scope scope;
-    struct share_body *bodies;
-    ferry_status status = share_body_overwrite_host(x, &scope, &bodies);
+    struct share_car *cars;
+    ferry_status status = share_car_overwrite_host(x, &scope, &cars);
     if (status != FERRY_OK)
         return status;
     for (size_t i = 0; i < COUNT; i++)
-        bodies[i] = (struct share_body){.place = (double)i, .speed = -0.5 * (double)i};
+        cars[i] = (struct share_car){.place = (double)i, .speed = -0.5 * (double)i};
     return ferry_scope_close(&scope);
 }
 
 static ferry_status
-count_wrong(share_body_buffer x, size_t *out)
+count_wrong(share_car_buffer x, size_t *out)
 {
     ferry_scope scope;
-    const struct share_body *bodies;
+    const struct share_car *cars;
     size_t wrong = 0;
-    ferry_status status = share_body_read_host(x, &scope, &bodies);
+    ferry_status status = share_car_read_host(x, &scope, &cars);
     if (status != FERRY_OK)
         return status;
     for (size_t i = 0; i < COUNT; i++)
-        wrong += bodies[i].place != 0.5 * (double)i || bodies[i].speed != -0.5 * (double)i;
+        wrong += cars[i].place != 0.5 * (double)i || cars[i].speed != -0.5 * (double)i;
     *out = wrong;
     return ferry_scope_close(&scope);
 }
@@ -140,21 +140,21 @@ run_second(const ferry_share *share)
 static ferry_status
 share_array(ferry_context *context, size_t *out_wrong)
 {
-    share_body_buffer x = {0};
+    share_car_buffer x = {0};
     ferry_share share;
     ferry_status status;
 
     FERRY_TRY(status, done, create(context, &x));
     FERRY_TRY(status, done, fill(x));
-    FERRY_TRY(status, done, share_body_export(x, &share));
-    FERRY_TRY(status, done, share_body_release_shared(x, NULL)); /* copies the bodies to the device */
+    FERRY_TRY(status, done, share_car_export(x, &share));
+    FERRY_TRY(status, done, share_car_release_shared(x, NULL)); /* copies the cars to the device */
     if (run_second(&share)) {
-        FERRY_TRY(status, done, share_body_acquire_shared(x, NULL));
+        FERRY_TRY(status, done, share_car_acquire_shared(x, NULL));
         FERRY_TRY(status, done, count_wrong(x, out_wrong));
         printf("first process: %zu of %d elements are wrong\n", *out_wrong, COUNT);
     }
 done:
-    share_body_destroy(&x);
+    share_car_destroy(&x);
     return status;
 }
 
