@@ -59,7 +59,7 @@ sharpened(const struct pictures *pictures, ptrdiff_t row, ptrdiff_t column)
 static bool
 create_pictures(size_t rows, size_t columns, struct pictures *out)
 {
-    *out = (struct pictures){.rows = rows, .columns = columns, .before = malloc(rows * columns),
+    *out = (struct pictures){.rows = rows, .columns = columns, .before = calloc(rows, columns),
                              .expected = malloc(rows * columns), .found = malloc(rows * columns)};
     if (!out->before || !out->expected || !out->found)
         return false;

@@ -77,8 +77,9 @@ add_block(struct ferryi_arena *arena, size_t bytes)
     if (block && block->room >= bytes && !arena->newest) {
         kept = NULL;
     } else {
-        size_t room = arena->newest ? 2 * arena->newest->room : FIRST_BYTES;
-        room = FERRYI_SANITIZED_MALLOC ? bytes : ferryi_max_size(room, bytes);
+        size_t room = bytes;
+        if (!FERRYI_SANITIZED_MALLOC)
+            room = ferryi_max_size(arena->newest ? 2 * arena->newest->room : FIRST_BYTES, bytes);
         block = malloc(sizeof(*block) + room);
         if (!block)
             return false;

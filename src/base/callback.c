@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/callback.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "src/base/hold.h"
@@ -20,6 +21,7 @@ ferryi_callback_enter(struct ferryi_callback *callback, enum ferryi_callback_kin
                                          .held = ferryi_hold_thread.depth,
                                          .errors = ferryi_error_count()};
     if (ferryi_callback_only_watches()) {
+        assert(outer);
         callback->kind = FERRYI_CALLBACK_WATCHING;
         callback->name = outer->name;
     }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,11 +29,14 @@ check_argument(const ferry_argument *argument, size_t index, const ferry_context
     ferry_status status =
         ferryi_buffer_check(argument->buffer, argument->element, argument->access, argument->offset,
                             argument->count, "open several buffers", out);
-    if (status == FERRY_OK && argument->buffer->store->context != context)
-        status =
-            ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
-                        "open several buffers: argument %zu belongs to another context", index);
-    return status;
+    if (status != FERRY_OK)
+        return status;
+    assert(argument->buffer);
+    return argument->buffer->store->context == context
+               ? FERRY_OK
+               : ferryi_fail(FERRY_ERROR_WRONG_CONTEXT,
+                             "open several buffers: argument %zu belongs to another context",
+                             index);
 }
 
 /* Fills `wanted` with one access for each argument whose range is not empty. `index[i]` is the

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/base/file.h"
+
 #include "src/buffer/buffer.h"
 #include "src/copy/convert_copy.h"
 #include "src/copy/regions.h"
 #include "src/store/checked.h"
+#include <assert.h>
 
 /* Checks the arguments of one region of ferry_copy(), and translates them into a struct
  * ferryi_region. */
@@ -47,6 +49,7 @@ find_elements(const ferry_copy_region *from, struct ferryi_region *region)
     FERRYI_OR_RETURN(named_element(&from->source, &source));
     /* At least one side of the region is a buffer, so at least one of the element types `source`
      * and `target` is not NULL. */
+    assert(source || target);
     if (!source)
         source = from->conversion ? from->conversion->from : target;
     if (!target)

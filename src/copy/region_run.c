@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "src/copy/convert_copy.h"
@@ -233,6 +234,7 @@ fetch(struct conversion_work *work, void **out_memory)
     struct ferryi_region packed = work->region;
     size_t row_bytes = ferryi_region_row_bytes(&packed, &packed.source),
            bytes = row_bytes * ferryi_region_rows(&packed);
+    assert(bytes > 0);
     void *memory = malloc(bytes);
     if (!memory)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -572,6 +573,7 @@ ferry_element_parse(ferry_text language, const char *text, const ferry_element *
     if (language < FERRY_TEXT_BUFFER || language > FERRY_TEXT_ARROW)
         return ferryi_fail(FERRY_ERROR_INVALID_ARGUMENT,
                            "parse the name of an element: there is no language %d", (int)language);
+    assert(languages[language].parse);
     ferry_status status = languages[language].parse(text, out);
     return status == FERRY_OK
                ? status

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/kernel/call_check.h"
 
+#include <assert.h>
 #include <ferry/generated.h>
 
 #include <stdlib.h>
@@ -13,7 +14,10 @@ enum { UNWRITTEN_BYTES = 16 };
 static size_t
 bytes_of(const struct ferryi_call_argument *argument)
 {
-    return argument->count * argument->element->bytes;
+    assert(argument->element);
+    const size_t bytes = argument->count * argument->element->bytes;
+    assert(bytes > 0);
+    return bytes;
 }
 
 static bool

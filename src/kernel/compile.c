@@ -75,9 +75,10 @@ ferryi_kernel_copy_parameters(const ferry_kernel_source *source, ferry_parameter
     for (size_t i = 0; i < source->parameter_count; i++) {
         parameters[i] = source->parameters[i];
         if (parameters[i].name) {
-            parameters[i].name = strcpy(names, source->parameters[i].name);
+            const size_t name_bytes = strlen(parameters[i].name) + 1;
+            parameters[i].name = memcpy(names, parameters[i].name, name_bytes);
             ferryi_text_make_line(names);
-            names += strlen(names) + 1;
+            names += name_bytes;
         }
         if (!parameters[i].element)
             continue;

@@ -143,6 +143,7 @@ ferryi_move_add(struct ferryi_move *move, const struct ferryi_piece *part)
     if (part->target_owner && !move->covers)
         FERRYI_OR_RETURN(ferryi_store_reserve_changes(ferryi_part_store(part->target_owner), 1));
     move->sorted = !last || (move->sorted && by_sort_and_target(last, part) <= 0);
+    assert(move->parts);
     move->parts[move->count++] = *part;
     return FERRY_OK;
 }

@@ -333,9 +333,11 @@ static bool
 may_be_spare(const ferryi_store *store)
 {
     ferryi_lock_is_needless(FERRYI_CLASS(ferryi_store_spin));
+    if (!KEEPS_STORES)
+        return false;
     const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
-    return KEEPS_STORES && store->is_listed && !store->context->debug &&
-           !ferryi_store_is_dead(store) && store->claim_capacity <= SPARE_CLAIMS &&
+    return store->is_listed && !store->context->debug && !ferryi_store_is_dead(store) &&
+           store->claim_capacity <= SPARE_CLAIMS &&
            (!cold || (!cold->name && !cold->lost_text && atomic_load(&cold->number) == 0));
 }
 

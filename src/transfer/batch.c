@@ -493,6 +493,7 @@ convert_on_device(struct ferryi_batch *batch)
 {
     struct ferryi_run *run = batch->run;
     const struct ferryi_transform *transform = batch->host_side->transform;
+    assert(transform);
     struct ferryi_throttle throttle = {.timeline = run->timeline};
     const size_t part = ferryi_engine_part(run->engine, run->job),
                  whole = ferryi_max_size(part, transform->target_bytes);

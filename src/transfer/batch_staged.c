@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/transfer/batch_inside.h"
+
 #include "src/transfer/flow.h"
+#include <assert.h>
 
 /* Copies the pieces of a batch through chunks of a staging ring. The source side packs the pieces
  * into chunks, and the target side unpacks the chunks. */
@@ -60,6 +62,7 @@ static void
 add_copy(struct packing *packing, void *target, const void *source, size_t bytes, const void *owner)
 {
     struct ferryi_batch *batch = packing->batch;
+    assert(batch->entries);
     struct ferryi_copy *last =
         batch->entry_count > 0 ? &batch->entries[batch->entry_count - 1] : NULL;
     if (last && packing->last_owner == owner && (char *)last->target + last->bytes == target &&

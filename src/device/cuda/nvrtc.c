@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "src/device/cuda/nvrtc.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -334,9 +335,10 @@ ferry_status
 ferryi_nvrtc_compile(const struct ferryi_nvrtc_source *source, const struct ferryi_log *log,
                      struct ferryi_compiled *out)
 {
-    struct nvrtc *nvrtc;
+    struct nvrtc *nvrtc = NULL;
     char architecture[48];
     FERRYI_OR_RETURN(choose_nvrtc(source, &nvrtc, architecture, sizeof(architecture)));
+    assert(nvrtc);
     const struct ferryi_compiler_job job = {.name = source->name,
                                             .text = source->text,
                                             .target = architecture,

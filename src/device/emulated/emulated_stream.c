@@ -426,7 +426,7 @@ ferry_status
 ferryi_emulated_synchronize(ferryi_device *device)
 {
     size_t count;
-    struct position few[FEW_STREAMS];
+    struct position few[FEW_STREAMS] = {{NULL, 0}};
     struct position *positions = all_positions(ferryi_emulated_of(device), few, &count);
     if (!positions)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY,
@@ -539,7 +539,7 @@ ferryi_emulated_event_record(ferryi_device *device, void *handle, void *stream)
     event->mark = mark;
     ferryi_emulated_queue *before = event->queue;
     event->queue = queue;
-    event->number = queue_submitted(queue);
+    event->number = queue_submitted(queue); /* NOLINT(clang-analyzer-unix.Malloc): as above */
     event->asked = 0;
     ferryi_mutex_unlock(&event->mutex);
     ferryi_emulated_queue_release(before);

@@ -140,7 +140,7 @@ ferry_status
 ferryi_opencl_stream_create(ferryi_device *device, void **out)
 {
     struct ferryi_opencl_device *opencl = ferryi_opencl_of(device);
-    ferryi_cl_queue queue;
+    ferryi_cl_queue queue = NULL;
     reap(opencl);
     FERRYI_OR_RETURN(ferryi_opencl_queue_create(opencl, false, &queue));
     ferry_status status = add_stream(opencl, queue, false);
