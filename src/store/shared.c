@@ -292,6 +292,15 @@ ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
+bool
+ferryi_shared_is_last(struct ferryi_shared *shared)
+{
+    if (!shared->is_owner)
+        return false;
+    atomic_store(&shared->header->is_ended, 1);
+    return ferryi_shared_file_try_lock(shared->file, SHARED_OPEN, true);
+}
+
 /* Returns whether the memory may be freed, because no other process has it open, or because it
  * lives as long as one has. */
 static bool

@@ -313,6 +313,9 @@ end_wrap(ferryi_store *store)
 {
     if (store->borrowed_place == FERRYI_PLACE_NONE || !ferryi_store_is_usable(store))
         return true;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold && cold->shared && ferryi_shared_is_last(cold->shared))
+        return true;
     ferryi_timeline *timeline = release_timeline(store);
     if ((timeline && store->context->store_calls->bring_back(store, timeline) == FERRY_OK) ||
         store->context->store_calls->bring_back(store, NULL) == FERRY_OK)

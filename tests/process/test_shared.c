@@ -445,6 +445,31 @@ test_what_is_moved(void **state)
     }
 }
 
+/* The end of a buffer that no other process has moves nothing. */
+static void
+test_an_end_without_importers(void **state)
+{
+    struct process *here = *state;
+    fixture *f = &here->f;
+    EACH_PLACE(place)
+    {
+        struct other other = start();
+        struct reply made = DO(NULL, CREATE, .place = place, .number = COUNT);
+        DO(&other, IMPORT, .share = made.share, .place = place);
+        DO(&other, DESTROY, .place = 0);
+        for (int written = 0; written < 2; written++) {
+            if (written)
+                touch(f, here->buffer, 1 - place, FERRY_OVERWRITE, 0, FERRY_REST);
+            const ferry_transfer_stats before = moved(f);
+            DO(NULL, DESTROY, .place = 0);
+            expect_moved(f, &before, 0, 0);
+            DO(NULL, CREATE, .place = place, .number = COUNT);
+        }
+        DO(NULL, DESTROY, .place = 0);
+        finish(&other, false);
+    }
+}
+
 static void
 expect_refused(ferry_status status)
 {
@@ -1180,6 +1205,7 @@ main(int count, char **arguments)
         SHARED(test_two_processes_take_turns),
         SHARED(test_unwritten_bytes_are_zeros),
         SHARED(test_what_is_moved),
+        SHARED(test_an_end_without_importers),
         SHARED(test_nothing_uses_what_is_away),
         SHARED(test_queued_reads_see_the_old_bytes),
         SHARED(test_a_mapping_that_only_reads),
