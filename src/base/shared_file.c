@@ -237,6 +237,8 @@ ferryi_shared_file_map(int file, size_t offset, size_t bytes, bool writes, void 
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    /* A child of a fork that ran meanwhile would keep the second descriptor. */
+    ferryi_mutex_lock(&known.mutex);
     int again = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     void *memory = again < 0 ? MAP_FAILED
                              : mmap(NULL, bytes, writes ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -244,6 +246,7 @@ ferryi_shared_file_map(int file, size_t offset, size_t bytes, bool writes, void 
     const int error = errno;
     if (again >= 0)
         close(again);
+    ferryi_mutex_unlock(&known.mutex);
     if (memory == MAP_FAILED)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "map %zu bytes of shared memory: %s", bytes,
                            strerror(error));

@@ -832,6 +832,57 @@ test_a_forked_child_keeps_no_lock(void **state)
     }
 }
 
+/* A thread that imports a buffer again and again, into a context that nothing else uses. */
+struct importer {
+    ferry_share share;
+    atomic_bool stops;
+    atomic_uint wrong;
+};
+
+static void
+import_on(void *argument)
+{
+    struct importer *importer = argument;
+    struct process process;
+    process_begin(&process);
+    const struct command import = {.order = IMPORT, .share = importer->share};
+    while (!atomic_load(&importer->stops)) {
+        if (perform(&process, &import).status != FERRY_OK)
+            atomic_fetch_add(&importer->wrong, 1);
+        ferry_buffer_destroy(&process.buffer);
+    }
+    process_end(&process);
+}
+
+/* A child has no descriptor of shared memory, whatever other threads do at the fork. */
+static void
+test_a_forked_child_has_no_descriptor(void **state)
+{
+    struct process *here = *state;
+    enum { FORKS = 200 };
+    if (strcmp(getenv("FERRY_DEVICE"), "host") != 0 &&
+        strcmp(getenv("FERRY_DEVICE"), "emulated") != 0)
+        skip();
+    struct importer importer = {.share = DO(NULL, CREATE, .number = COUNT).share};
+    ferryi_thread threads[2];
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        OK(ferryi_thread_start(&threads[i], "importer", import_on, &importer));
+    unsigned kept = 0;
+    for (int i = 0; i < FORKS; i++) {
+        int how = -1;
+        const pid_t child = fork();
+        if (child == 0)
+            _exit(open_files() > 0);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        kept += how != 0;
+    }
+    atomic_store(&importer.stops, true);
+    for (size_t i = 0; i < LENGTH(threads); i++)
+        ferryi_thread_join(threads[i]);
+    assert_int_equal(kept, 0);
+    assert_int_equal(atomic_load(&importer.wrong), 0);
+}
+
 /* Memory of the host and of emulated devices lives on after its owner. Another device's does not,
  * and stays while the owner's process runs. */
 static void
@@ -1215,6 +1266,7 @@ main(int count, char **arguments)
         SHARED(test_a_killed_writer_loses_the_bytes),
         SHARED(test_lost_bytes_stay_lost),
         SHARED(test_a_forked_child_keeps_no_lock),
+        SHARED(test_a_forked_child_has_no_descriptor),
         SHARED(test_the_owner_ends_first),
         SHARED(test_a_context_ends_with_the_buffer),
         SHARED(test_forged_handles),
