@@ -213,9 +213,12 @@ ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes,
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", name->process, name->descriptor);
     FERRYI_OR_RETURN(check_link(path));
     int file = add_file(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0 && (errno == EACCES || errno == EPERM))
+    if (file < 0 && (errno == EACCES || errno == EPERM)) {
+        /* The other process may have closed it meanwhile, and opened another file. */
+        FERRYI_OR_RETURN(check_link(path));
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "open shared memory: this process may not open files of its process");
+    }
     if (file < 0)
         return is_short_of(errno) ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open shared memory: %s",
                                                 strerror(errno))

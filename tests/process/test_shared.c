@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -993,6 +994,63 @@ test_forged_handles(void **state)
     assert_int_equal(DO(NULL, READ, .place = 1).number, 1);
 }
 
+/* A thread that puts another file in the place of a descriptor, a moment after it is asked to. */
+struct replacer {
+    int descriptor, other;
+    atomic_uint wait; /* how long until then; 0: not asked */
+    atomic_bool stops;
+};
+
+static void
+replace_on(void *argument)
+{
+    struct replacer *replacer = argument;
+    while (!atomic_load(&replacer->stops)) {
+        const unsigned wait = atomic_load(&replacer->wait);
+        if (wait == 0)
+            sched_yield();
+        if (wait == 0)
+            continue;
+        for (unsigned i = 0; i < wait && !atomic_load(&replacer->stops); i++)
+            ;
+        (void)dup2(replacer->other, replacer->descriptor);
+        atomic_store(&replacer->wait, 0);
+    }
+}
+
+/* If the descriptor of a handle becomes that of a file that this process may not write, the handle
+ * finds none: it is not so that this process may not open files of its process. */
+static void
+test_a_descriptor_that_is_replaced(void **state)
+{
+    struct process *here = *state;
+    enum { ROUNDS = 6000 };
+    ferryi_thread thread;
+    struct reply made = DO(NULL, CREATE, .number = COUNT);
+    struct ferryi_shared_file_name name;
+    memcpy(&name, &made.share, sizeof(name));
+    struct replacer replacer = {.descriptor = dup((int)name.descriptor),
+                                .other = open("/proc/sys/kernel/random/boot_id", O_RDONLY)};
+    assert_true(replacer.descriptor >= 0 && replacer.other >= 0);
+    const int file = (int)name.descriptor;
+    name.descriptor = (uint32_t)replacer.descriptor;
+    memcpy(&made.share, &name, sizeof(name));
+    OK(ferryi_thread_start(&thread, "replacer", replace_on, &replacer));
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        ferry_buffer *b = NULL;
+        assert_int_equal(dup2(file, replacer.descriptor), replacer.descriptor);
+        atomic_store(&replacer.wait, 1 + i * 7 % 30000);
+        FAILS(FERRY_ERROR_INVALID_ARGUMENT,
+              ferry_buffer_import(here->f.context, INT, &made.share, NULL, &b));
+        while (atomic_load(&replacer.wait) > 0)
+            sched_yield();
+    }
+    atomic_store(&replacer.stops, true);
+    ferryi_thread_join(thread);
+    close(replacer.descriptor);
+    close(replacer.other);
+}
+
 static void
 test_wrong_arguments(void **state)
 {
@@ -1270,6 +1328,7 @@ main(int count, char **arguments)
         SHARED(test_the_owner_ends_first),
         SHARED(test_a_context_ends_with_the_buffer),
         SHARED(test_forged_handles),
+        SHARED(test_a_descriptor_that_is_replaced),
         SHARED(test_wrong_arguments),
         SHARED(test_two_contexts),
         SHARED(test_no_elements),
