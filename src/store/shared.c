@@ -117,7 +117,7 @@ ferryi_shared_make(ferry_context *context, int place, const struct ferryi_shared
 {
     ferryi_device *device = device_of(context, place);
     FERRYI_OR_RETURN(check_device(context, place, device));
-    ferryi_shared_sweep(context, false);
+    (void)ferryi_shared_sweep(context, false);
     struct ferryi_shared *shared = allocate(context, place);
     if (!shared)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "share memory: no memory to describe it");
@@ -325,7 +325,7 @@ ferryi_shared_end(struct ferryi_shared *shared)
     shared->next = context->shared_in_use;
     context->shared_in_use = shared;
     ferryi_mutex_unlock(&context->store_mutex);
-    ferryi_shared_sweep(context, false);
+    (void)ferryi_shared_sweep(context, false);
 }
 
 /* Takes memory from the list that may be freed, or any. */
@@ -343,12 +343,15 @@ take_from_list(ferry_context *context, bool any)
     return found;
 }
 
-void
+size_t
 ferryi_shared_sweep(ferry_context *context, bool ends)
 {
     struct ferryi_shared *shared;
-    while ((shared = take_from_list(context, false)))
+    size_t bytes = 0;
+    while ((shared = take_from_list(context, false))) {
+        bytes += shared->memory.bytes;
         finish(shared);
+    }
     while (ends && (shared = take_from_list(context, true))) {
         ferryi_log(&context->log, FERRY_LOG_WARNING,
                    "destroy a context: another process still uses %zu bytes of %s, which are freed "
@@ -357,4 +360,5 @@ ferryi_shared_sweep(ferry_context *context, bool ends)
         shared->pointer = NULL;
         finish(shared);
     }
+    return bytes;
 }

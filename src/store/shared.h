@@ -88,8 +88,8 @@ ferry_status ferryi_shared_acquire(struct ferryi_shared *shared, uint32_t *out_w
  * the event is complete; otherwise the process that lost them. */
 void ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer);
 
-/* Frees what other processes have ended to use. When the context `ends`, gives up on the rest,
- * which the driver frees when the process ends. */
-void ferryi_shared_sweep(ferry_context *context, bool ends);
+/* Frees what other processes have ended to use, and returns its bytes. When the context `ends`,
+ * gives up on the rest, which the driver frees when the process ends. */
+size_t ferryi_shared_sweep(ferry_context *context, bool ends);
 
 #endif
