@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "src/store/place_pool.h"
+
 #define VERSION 1u
 
 enum { SHARED_USE, SHARED_OPEN, SHARED_OWNER };
@@ -99,11 +101,34 @@ set_size(struct ferryi_shared *shared, const struct ferryi_shared_content *conte
     return ferryi_fail(FERRY_ERROR_OVERFLOW, "share memory: its size overflows");
 }
 
+/* Lets the pool of the device give memory back to the driver: what it keeps for later, and what it
+ * can evict for a block of this size. */
+static bool
+make_room(const struct ferryi_shared *shared)
+{
+    ferry_pool *pool;
+    ferry_block *block;
+    return ferryi_place_pool(shared->context, shared->place, FERRY_MEMORY_DEVICE, &pool) ==
+               FERRY_OK &&
+           ferry_pool_allocate(pool, shared->memory.bytes, NULL, &block) == FERRY_OK &&
+           ferry_block_free(&block, NULL) == FERRY_OK && ferry_pool_trim(pool, 0) == FERRY_OK;
+}
+
+static ferry_status
+alloc_of_device(struct ferryi_shared *shared, ferryi_device *device)
+{
+    const ferry_status status =
+        FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer);
+    return status == FERRY_ERROR_OUT_OF_MEMORY && make_room(shared)
+               ? FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer)
+               : status;
+}
+
 /* Makes the memory of a device, and the event that orders its uses, if the driver has one. */
 static ferry_status
 make_of_device(struct ferryi_shared *shared, ferryi_device *device)
 {
-    FERRYI_OR_RETURN(FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer));
+    FERRYI_OR_RETURN(alloc_of_device(shared, device));
     shared->facts.token = shared->memory.token;
     ferry_status status =
         FERRYI_CALL(device, shared_event_create, &shared->facts.event, &shared->event);

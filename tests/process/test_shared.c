@@ -951,6 +951,32 @@ test_kept_memory_is_free_again(void **state)
     finish(&other, false);
 }
 
+/* Shared memory gets the memory of a device that the pool keeps, or that can be evicted. */
+static void
+test_the_pool_makes_room(void **state)
+{
+    struct process *here = *state;
+    fixture *f = &here->f;
+    if (!shares(here))
+        skip();
+    size_t free_bytes, total_bytes;
+    OK(device_of(f, 1)->ops->memory_info(device_of(f, 1), &free_bytes, &total_bytes));
+    const size_t count = free_bytes / sizeof(int) / 4 * 3;
+    if (count > (size_t)1 << 28)
+        skip(); /* more than a test should have */
+    for (int lives = 0; lives < 2; lives++) {
+        ferry_buffer *plain;
+        OK(ferry_buffer_create(f->context, INT, count, NULL, &plain));
+        touch(f, plain, 1, FERRY_OVERWRITE, 0, FERRY_REST);
+        if (!lives)
+            DESTROY_BUFFERS(&plain);
+        DO(NULL, CREATE, .place = 1, .number = (int)count);
+        DO(NULL, DESTROY, .place = 0);
+        if (lives)
+            DESTROY_BUFFERS(&plain);
+    }
+}
+
 /* A context that ends with a shared buffer hands it over. */
 static void
 test_a_context_ends_with_the_buffer(void **state)
@@ -1352,6 +1378,7 @@ main(int count, char **arguments)
         SHARED(test_a_forked_child_has_no_descriptor),
         SHARED(test_the_owner_ends_first),
         SHARED(test_kept_memory_is_free_again),
+        SHARED(test_the_pool_makes_room),
         SHARED(test_a_context_ends_with_the_buffer),
         SHARED(test_forged_handles),
         SHARED(test_a_descriptor_that_is_replaced),
