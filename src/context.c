@@ -502,7 +502,7 @@ context_end(ferry_context *context, bool apart)
     /* A callback of a buffer that was released may have queued work. */
     if (report_and_kill_stores(context) && status == FERRY_OK)
         (void)wait_everywhere(context);
-    ferryi_shared_sweep(context, true);
+    (void)ferryi_shared_sweep(context, true);
     ferryi_streams_close(context);
     ferryi_event_times_close(context);
     if (apart)

@@ -104,9 +104,10 @@ FERRY_API FERRY_NODISCARD ferry_status ferry_buffer_acquire_shared(ferry_buffer 
  *
  * Without a stream, the call blocks until queued work that uses the memory has completed. With one,
  * and if the device has shared events, the processes that acquire the buffer wait for that work
- * instead; they do not learn if it fails later. A read-only import always waits. After a failure
- * the buffer is still acquired. To release a buffer with lost bytes, overwrite, discard or mark
- * them first; or destroy it, which leaves them lost for the next process.
+ * instead; they do not learn if it fails later, or if this process is killed before it is done, and
+ * then find older bytes. A read-only import always waits. After a failure the buffer is still
+ * acquired. To release a buffer with lost bytes, overwrite, discard or mark them first; or destroy
+ * it, which leaves them lost for the next process.
  * @param stream as in ferry_buffer_acquire_shared()
  * @return the usual statuses; FERRY_ERROR_INVALID_STATE also when the memory is not shared, or this
  *         process has not acquired it; FERRY_ERROR_UNSUPPORTED when the stream is being captured.

@@ -106,27 +106,41 @@ find_machine(unsigned char out[FERRYI_SHARED_FILE_KEY])
     return digits == 2 * FERRYI_SHARED_FILE_KEY;
 }
 
-/* Fills in all members of a name that are the same for all files of this process. */
 static bool
-begin_name(struct ferryi_shared_file_name *name)
+is_short_of(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
+
+/* Fills in all members of a name that are the same for all files of this process. `verb` is for
+ * messages. */
+static ferry_status
+begin_name(const char *verb, struct ferryi_shared_file_name *name)
 {
     struct stat processes;
+    errno = 0;
     memset(name, 0, sizeof(*name));
     name->magic = MAGIC;
     name->process = (uint32_t)getpid();
     if (stat("/proc/self/ns/pid", &processes) != 0 || !find_machine(name->machine))
-        return false;
+        return is_short_of(errno)
+                   ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s shared memory: %s", verb,
+                                 strerror(errno))
+                   : ferryi_fail(
+                         FERRY_ERROR_UNSUPPORTED,
+                         "%s shared memory: the system does not name its processes in /proc", verb);
     name->processes = processes.st_ino;
-    return true;
+    return FERRY_OK;
 }
 
 ferry_status
 ferryi_shared_file_create(size_t bytes, struct ferryi_shared_file_name *out_name, int *out)
 {
     struct ferryi_shared_file_name name;
-    if (!begin_name(&name) || getrandom(name.key, sizeof(name.key), 0) != sizeof(name.key))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "share memory: the system does not name its processes in /proc");
+    FERRYI_OR_RETURN(begin_name("create", &name));
+    if (getrandom(name.key, sizeof(name.key), 0) != sizeof(name.key))
+        return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "create shared memory: getrandom: %s",
+                           strerror(errno));
     int file = add_file(NULL, 0);
     if (file < 0)
         return ferryi_fail(errno == ENOSYS ? FERRY_ERROR_UNSUPPORTED : FERRY_ERROR_OUT_OF_MEMORY,
@@ -161,9 +175,7 @@ check_name(const struct ferryi_shared_file_name *name)
     if (name->magic != MAGIC || name->process == 0 || name->process > INT32_MAX ||
         name->descriptor > INT32_MAX || name->reserved != 0)
         return refuse("it is no handle of shared memory");
-    if (!begin_name(&here))
-        return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
-                           "open shared memory: the system does not name its processes in /proc");
+    FERRYI_OR_RETURN(begin_name("open", &here));
     if (memcmp(here.machine, name->machine, sizeof(here.machine)) != 0)
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED, "open shared memory: it is on another machine");
     if (here.processes != name->processes)
@@ -201,14 +213,16 @@ ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes,
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", name->process, name->descriptor);
     FERRYI_OR_RETURN(check_link(path));
     int file = add_file(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (file < 0 && (errno == EACCES || errno == EPERM))
+    if (file < 0 && (errno == EACCES || errno == EPERM)) {
+        /* The other process may have closed it meanwhile, and opened another file. */
+        FERRYI_OR_RETURN(check_link(path));
         return ferryi_fail(FERRY_ERROR_UNSUPPORTED,
                            "open shared memory: this process may not open files of its process");
+    }
     if (file < 0)
-        return errno == EMFILE || errno == ENFILE || errno == ENOMEM
-                   ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open shared memory: %s",
-                                 strerror(errno))
-                   : refuse("the process that made it has ended it");
+        return is_short_of(errno) ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "open shared memory: %s",
+                                                strerror(errno))
+                                  : refuse("the process that made it has ended it");
     /* A file whose size is fixed cannot take memory away from those who map it. */
     bool is_fixed = (fcntl(file, F_GET_SEALS) & SEALS) == SEALS && fstat(file, &properties) == 0;
     if (is_fixed && pread(file, &found, sizeof(found), 0) == sizeof(found) &&
@@ -226,6 +240,8 @@ ferryi_shared_file_map(int file, size_t offset, size_t bytes, bool writes, void 
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    /* A child of a fork that ran meanwhile would keep the second descriptor. */
+    ferryi_mutex_lock(&known.mutex);
     int again = open(path, (writes ? O_RDWR : O_RDONLY) | O_CLOEXEC);
     void *memory = again < 0 ? MAP_FAILED
                              : mmap(NULL, bytes, writes ? PROT_READ | PROT_WRITE : PROT_READ,
@@ -233,6 +249,7 @@ ferryi_shared_file_map(int file, size_t offset, size_t bytes, bool writes, void 
     const int error = errno;
     if (again >= 0)
         close(again);
+    ferryi_mutex_unlock(&known.mutex);
     if (memory == MAP_FAILED)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "map %zu bytes of shared memory: %s", bytes,
                            strerror(error));

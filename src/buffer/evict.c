@@ -9,6 +9,7 @@
 #include "src/move/move.h"
 #include "src/store/claim.h"
 #include "src/store/pending_calls.h"
+#include "src/store/shared.h"
 #include "src/store/watch.h"
 #include "src/trace/span.h"
 
@@ -405,6 +406,9 @@ ferryi_evict(void *user, ferry_pool *pool, size_t needed, bool dirty_too, uint64
                         .needed = needed,
                         .dirty_too = dirty_too,
                         .may_wait = *wait_ns > 0};
+    const size_t swept = ferryi_shared_sweep(scan.context, false);
+    if (swept > 0)
+        return swept;
     struct ferryi_span span =
         ferryi_span_begin(scan.context->trace, "evict", NULL, "want of memory");
     for (int tries = 0; tries < RETRIES; tries++) {

@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "src/store/place_pool.h"
+
 #define VERSION 1u
 
 enum { SHARED_USE, SHARED_OPEN, SHARED_OWNER };
@@ -99,11 +101,34 @@ set_size(struct ferryi_shared *shared, const struct ferryi_shared_content *conte
     return ferryi_fail(FERRY_ERROR_OVERFLOW, "share memory: its size overflows");
 }
 
+/* Lets the pool of the device give memory back to the driver: what it keeps for later, and what it
+ * can evict for a block of this size. */
+static bool
+make_room(const struct ferryi_shared *shared)
+{
+    ferry_pool *pool;
+    ferry_block *block;
+    return ferryi_place_pool(shared->context, shared->place, FERRY_MEMORY_DEVICE, &pool) ==
+               FERRY_OK &&
+           ferry_pool_allocate(pool, shared->memory.bytes, NULL, &block) == FERRY_OK &&
+           ferry_block_free(&block, NULL) == FERRY_OK && ferry_pool_trim(pool, 0) == FERRY_OK;
+}
+
+static ferry_status
+alloc_of_device(struct ferryi_shared *shared, ferryi_device *device)
+{
+    const ferry_status status =
+        FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer);
+    return status == FERRY_ERROR_OUT_OF_MEMORY && make_room(shared)
+               ? FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer)
+               : status;
+}
+
 /* Makes the memory of a device, and the event that orders its uses, if the driver has one. */
 static ferry_status
 make_of_device(struct ferryi_shared *shared, ferryi_device *device)
 {
-    FERRYI_OR_RETURN(FERRYI_CALL(device, shared_alloc, &shared->memory, &shared->pointer));
+    FERRYI_OR_RETURN(alloc_of_device(shared, device));
     shared->facts.token = shared->memory.token;
     ferry_status status =
         FERRYI_CALL(device, shared_event_create, &shared->facts.event, &shared->event);
@@ -117,7 +142,7 @@ ferryi_shared_make(ferry_context *context, int place, const struct ferryi_shared
 {
     ferryi_device *device = device_of(context, place);
     FERRYI_OR_RETURN(check_device(context, place, device));
-    ferryi_shared_sweep(context, false);
+    (void)ferryi_shared_sweep(context, false);
     struct ferryi_shared *shared = allocate(context, place);
     if (!shared)
         return ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "share memory: no memory to describe it");
@@ -292,6 +317,15 @@ ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer)
 
 /* -- the end ----------------------------------------------------------------------------------- */
 
+bool
+ferryi_shared_is_last(struct ferryi_shared *shared)
+{
+    if (!shared->is_owner)
+        return false;
+    atomic_store(&shared->header->is_ended, 1);
+    return ferryi_shared_file_try_lock(shared->file, SHARED_OPEN, true);
+}
+
 /* Returns whether the memory may be freed, because no other process has it open, or because it
  * lives as long as one has. */
 static bool
@@ -316,7 +350,7 @@ ferryi_shared_end(struct ferryi_shared *shared)
     shared->next = context->shared_in_use;
     context->shared_in_use = shared;
     ferryi_mutex_unlock(&context->store_mutex);
-    ferryi_shared_sweep(context, false);
+    (void)ferryi_shared_sweep(context, false);
 }
 
 /* Takes memory from the list that may be freed, or any. */
@@ -334,12 +368,15 @@ take_from_list(ferry_context *context, bool any)
     return found;
 }
 
-void
+size_t
 ferryi_shared_sweep(ferry_context *context, bool ends)
 {
     struct ferryi_shared *shared;
-    while ((shared = take_from_list(context, false)))
+    size_t bytes = 0;
+    while ((shared = take_from_list(context, false))) {
+        bytes += shared->memory.bytes;
         finish(shared);
+    }
     while (ends && (shared = take_from_list(context, true))) {
         ferryi_log(&context->log, FERRY_LOG_WARNING,
                    "destroy a context: another process still uses %zu bytes of %s, which are freed "
@@ -348,4 +385,5 @@ ferryi_shared_sweep(ferry_context *context, bool ends)
         shared->pointer = NULL;
         finish(shared);
     }
+    return bytes;
 }

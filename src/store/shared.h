@@ -73,6 +73,9 @@ ferry_status ferryi_shared_make(ferry_context *context, int place,
  * device, uses the first place of this kind. */
 ferry_status ferryi_shared_open(ferry_context *context, const struct ferryi_shared_file_name *name,
                                 int place, bool read_only, struct ferryi_shared **out);
+/* Returns whether the process that made the memory is the last one that has it, so that its bytes
+ * are of no use any more. Lets no other process open it from then on. */
+bool ferryi_shared_is_last(struct ferryi_shared *shared);
 /* Ends the use of memory by this process, and frees `shared`. No work uses the memory any more. If
  * other processes have it open, and the driver would take it away, keeps it until they end. */
 void ferryi_shared_end(struct ferryi_shared *shared);
@@ -85,8 +88,8 @@ ferry_status ferryi_shared_acquire(struct ferryi_shared *shared, uint32_t *out_w
  * the event is complete; otherwise the process that lost them. */
 void ferryi_shared_release(struct ferryi_shared *shared, uint32_t writer);
 
-/* Frees what other processes have ended to use. When the context `ends`, gives up on the rest,
- * which the driver frees when the process ends. */
-void ferryi_shared_sweep(ferry_context *context, bool ends);
+/* Frees what other processes have ended to use, and returns its bytes. When the context `ends`,
+ * gives up on the rest, which the driver frees when the process ends. */
+size_t ferryi_shared_sweep(ferry_context *context, bool ends);
 
 #endif

@@ -223,6 +223,22 @@ wait_for_uses(ferryi_order *order, ferryi_timeline *timeline, const struct ferry
     return ferryi_uses_wait(order, timeline, &uses, NULL);
 }
 
+/* Waits for all uses by synchronizing their devices, which needs neither events nor memory. */
+static bool
+wait_for_devices(ferryi_order *order, const struct ferryi_place_copy *copy)
+{
+    const struct ferryi_uses uses = ferryi_copy_uses(copy);
+    uint64_t users = uses.readers | UINT64_C(1) << ferryi_sync_point_number(uses.written) |
+                     UINT64_C(1) << ferryi_sync_point_number(uses.read);
+    users &= ~UINT64_C(1); /* no timeline has the number 0 */
+    bool ended = true;
+    for (; users; users &= users - 1) {
+        const ferryi_sync_point any = ferryi_sync_point_make((unsigned)__builtin_ctzll(users), 0);
+        ended = ferryi_sync_point_wait_for_device(order, any) == FERRY_OK && ended;
+    }
+    return ended;
+}
+
 /* Ends the use of memory that other processes share. If the buffer is acquired, and all its bytes
  * are there, hands it over. */
 static void
@@ -248,7 +264,8 @@ release_borrowed(ferryi_store *store, struct ferryi_place_copy *copy, bool is_wh
     ferryi_timeline *timeline = release_timeline(store);
     const bool ended = ferryi_store_is_dead(store) ||
                        (timeline && wait_for_uses(order, timeline, copy) == FERRY_OK) ||
-                       wait_for_uses(order, NULL, copy) == FERRY_OK;
+                       wait_for_uses(order, NULL, copy) == FERRY_OK ||
+                       wait_for_devices(order, copy);
     if (!ended)
         ferryi_log(&store->context->log, FERRY_LOG_ERROR, "end the wrap of buffer \"%s\": %s",
                    ferryi_store_name(store), ferry_last_error());
@@ -295,6 +312,9 @@ static bool
 end_wrap(ferryi_store *store)
 {
     if (store->borrowed_place == FERRYI_PLACE_NONE || !ferryi_store_is_usable(store))
+        return true;
+    const struct ferryi_store_cold *cold = ferryi_store_cold_of(store);
+    if (cold && cold->shared && ferryi_shared_is_last(cold->shared))
         return true;
     ferryi_timeline *timeline = release_timeline(store);
     if ((timeline && store->context->store_calls->bring_back(store, timeline) == FERRY_OK) ||

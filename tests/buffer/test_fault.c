@@ -1465,6 +1465,55 @@ test_wraps_that_fail_to_come_back(void **state)
     }
 }
 
+static ferry_status
+refuse_events(const char *slot, void *user)
+{
+    (void)user;
+    return strncmp(slot, "event_create", 12) == 0 || strncmp(slot, "event_record", 12) == 0
+               ? ferryi_fail(FERRY_ERROR_OUT_OF_MEMORY, "%s: no memory", slot)
+               : FERRY_OK;
+}
+
+static void
+note_work_done(void *memory, void *user)
+{
+    (void)memory;
+    *(unsigned *)user = work_done();
+}
+
+/* Memory that is not the pool's is given up only after queued work that uses it has ended, even if
+ * no event can be recorded to wait for. */
+static void
+test_memory_stays_for_work_without_events(void **state)
+{
+    (void)state;
+    fault_status(FERRY_ERROR_OUT_OF_MEMORY);
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        static struct world world;
+        int memory[COUNT] = {0};
+        unsigned done = 0;
+        ferry_buffer *buffer;
+        const ferry_buffer_options shared = {.memory = FERRY_MEMORY_SHARED, .place = 1};
+        const ferry_wrap_options wrapped = {.on_release = note_work_done, .user = &done};
+        fault_wrap(is_shared ? &ferryi_emulated_kind : &ferryi_host_kind);
+        world_open(&world, AT_HOST, PAGEABLE);
+        if (is_shared)
+            OK(ferry_buffer_create(world.f.context, INT, COUNT, &shared, &buffer));
+        else
+            OK(ferry_buffer_wrap_host(world.f.context, INT, COUNT, memory, &wrapped, &buffer));
+        const unsigned before = work_done();
+        work_delay(20000);
+        OK(launch_fill(&world.w, world.stream, buffer, 0, COUNT, 1));
+        fault_hook(refuse_events, NULL);
+        ferry_buffer_destroy(&buffer);
+        fault_hook(NULL, NULL);
+        assert_int_equal(is_shared ? work_done() : done, before + 1);
+        work_delay(0);
+        settle(&world);
+        world_close(&world);
+    }
+}
+
 /* If the device refuses to free memory, the trace still counts that memory as allocated. */
 static void
 test_refused_frees_in_a_trace(void **state)
@@ -1734,6 +1783,7 @@ main(void)
         cmocka_unit_test_teardown(test_every_call_fails_without_memory, disarm),
         cmocka_unit_test_teardown(test_contexts_that_fail_to_close, disarm),
         cmocka_unit_test_teardown(test_wraps_that_fail_to_come_back, disarm),
+        cmocka_unit_test_teardown(test_memory_stays_for_work_without_events, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost, disarm),
         cmocka_unit_test_teardown(test_the_device_is_lost_without_memory, disarm),
         cmocka_unit_test_teardown(test_failing_pending_calls, disarm),
