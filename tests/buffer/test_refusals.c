@@ -399,7 +399,7 @@ test_wraps_that_cannot_be_waited_for(void **state)
     fault_hook(refuse, NULL);
     ferry_buffer_destroy(&lent);
     settle(f);
-    fixture_expect_log(f, "end the wrap of buffer \"lent\": event_");
+    fixture_expect_log(f, "end the wrap of buffer \"lent\": synchronize");
     int values[COUNT];
     device_read(f, 1, values, memory, sizeof(values));
     for (int i = 0; i < COUNT; i++)
