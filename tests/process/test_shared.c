@@ -703,6 +703,14 @@ test_a_scope_keeps_the_buffer_here(void **state)
     assert_int_equal(DO(NULL, READ, .place = 0).number, 5);
 }
 
+/* Lets a process end at once, which cannot reply. */
+static void
+kill_other(struct other *other)
+{
+    kill(other->pid, SIGKILL);
+    finish(other, true);
+}
+
 /* Processes that only read have the buffer at once. They exclude one that writes. */
 static void
 test_readers_share(void **state)
@@ -727,23 +735,12 @@ test_readers_share(void **state)
         DO(&one, RELEASE, .place = 0);
         REFUSE(BUSY, NULL, ACQUIRE, .place = 0);
         /* A reader that is killed changes nothing. */
-        close(two.to);
-        two.to = dup(0);
-        kill(two.pid, SIGKILL);
-        finish(&two, true);
+        kill_other(&two);
         DO(NULL, ACQUIRE, .place = 0);
         assert_int_equal(DO(NULL, READ, .place = 0).number, 3);
         DO(NULL, DESTROY, .place = 0);
         finish(&one, false);
     }
-}
-
-/* Lets a process end at once, which cannot reply. */
-static void
-kill_other(struct other *other)
-{
-    kill(other->pid, SIGKILL);
-    finish(other, true);
 }
 
 /* A process that is killed while it may write leaves lost bytes, and not its lock. */
@@ -926,19 +923,29 @@ test_the_owner_ends_first(void **state)
     }
 }
 
+/* Returns how many elements fill three quarters of the device's memory. Skips the test where that
+ * is more than a test should have, or the device shares none. */
+static size_t
+count_most(struct process *here)
+{
+    ferryi_device *device = here->f.context->devices[1];
+    size_t free_bytes, total_bytes;
+    if (!shares(here))
+        skip();
+    OK(device->ops->memory_info(device, &free_bytes, &total_bytes));
+    const size_t count = free_bytes / sizeof(int) / 4 * 3;
+    if (count > (size_t)1 << 28)
+        skip();
+    return count;
+}
+
 /* Memory that a device's owner keeps for others is free for new buffers when they have ended. */
 static void
 test_kept_memory_is_free_again(void **state)
 {
     struct process *here = *state;
     fixture *f = &here->f;
-    if (!shares(here))
-        skip();
-    size_t free_bytes, total_bytes;
-    OK(device_of(f, 1)->ops->memory_info(device_of(f, 1), &free_bytes, &total_bytes));
-    const size_t count = free_bytes / sizeof(int) / 4 * 3;
-    if (count > (size_t)1 << 28)
-        skip(); /* more than a test should have */
+    const size_t count = count_most(here);
     struct other other = start();
     struct reply made = DO(NULL, CREATE, .place = 1, .number = (int)count);
     DO(&other, IMPORT, .share = made.share, .place = 1);
@@ -957,13 +964,7 @@ test_the_pool_makes_room(void **state)
 {
     struct process *here = *state;
     fixture *f = &here->f;
-    if (!shares(here))
-        skip();
-    size_t free_bytes, total_bytes;
-    OK(device_of(f, 1)->ops->memory_info(device_of(f, 1), &free_bytes, &total_bytes));
-    const size_t count = free_bytes / sizeof(int) / 4 * 3;
-    if (count > (size_t)1 << 28)
-        skip(); /* more than a test should have */
+    const size_t count = count_most(here);
     for (int lives = 0; lives < 2; lives++) {
         ferry_buffer *plain;
         OK(ferry_buffer_create(f->context, INT, count, NULL, &plain));
