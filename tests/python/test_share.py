@@ -138,6 +138,10 @@ def test_elements_with_fields(context, place, numpy):
     with a.shared():
         values = a.numpy()
         assert values["place"].tolist() == [[2.5] * 3] * 2 and values["steps"].tolist() == [[[0, 0], [3, 4], [0, 0]]] * 2
+
+
+def test_other_fields_are_refused(context, numpy):
+    a = ferry.array(numpy.zeros(3, [("place", "f8"), ("steps", "i4", (2,))]), memory="shared", context=context)
     for others in ([("place", "f8"), ("steps", "i4"), ("last", "i4")], [("place", "f8"), ("steps", "u4", (2,))], "c16"):
         with pytest.raises(ferry.WrongTypeError):
             ferry.import_shared(a.export_shared(), numpy.dtype(others), context=context)
