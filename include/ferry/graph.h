@@ -51,8 +51,9 @@ typedef struct ferry_graph_options {
  * stream at the same time.
  *
  * On CUDA and HIP, calls that must wait for all work of a device fail with FERRY_ERROR_UNSUPPORTED
- * meanwhile, in all threads: those that are ordered after work that Ferry does not know, as
- * ferry_scope_close_unordered() leaves it. The driver would invalidate the recording otherwise.
+ * meanwhile, in all threads, and so do asynchronous calls that are not complete: those that are
+ * ordered after work that Ferry does not know, as ferry_scope_close_unordered() leaves it. The
+ * driver would invalidate the recording otherwise.
  *
  * @param stream a stream of ferry_stream_create() or ferry_stream_wrap(). The default stream and
  * the per-thread stream cannot be recorded

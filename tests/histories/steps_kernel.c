@@ -33,9 +33,9 @@ step_own_kernel(struct player *p)
         OVERWRITES);
 }
 
-/* Returns whether the device at this place has graphs. While the driver records one, calls of other
- * players that wait for the whole device are refused, so a driver records only if there is one
- * player. */
+/* Returns whether the device at this place has graphs. While the driver records one, calls that
+ * wait for the whole device are refused. So a driver records only if there is one player, and none
+ * of the player's asynchronous calls runs. */
 static bool
 has_graphs(struct player *p, int place)
 {
@@ -55,6 +55,7 @@ step_graph(struct player *p)
     if (t.count == 0 || !has_graphs(p, ferry_stream_place(stream_for(p))))
         return;
     p->arm = 0;
+    drain(p);
     begin_call(p, &t);
     set_constant(&t.subject->next[t.begin], t.count, value + 1);
     say(p, "TRY(launch_graph(&w, f.context, s[%u][%u], %s, %zu, %zu, %d, %u));", p->number,
