@@ -117,7 +117,7 @@ is_short_of(int error)
 static ferry_status
 begin_name(const char *verb, struct ferryi_shared_file_name *name)
 {
-    struct stat processes;
+    struct stat processes = {.st_ino = 0};
     errno = 0;
     memset(name, 0, sizeof(*name));
     name->magic = MAGIC;
@@ -208,7 +208,7 @@ ferryi_shared_file_open(const struct ferryi_shared_file_name *name, bool writes,
 {
     char path[64];
     struct ferryi_shared_file_name found;
-    struct stat properties;
+    struct stat properties = {.st_size = 0};
     FERRYI_OR_RETURN(check_name(name));
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", name->process, name->descriptor);
     FERRYI_OR_RETURN(check_link(path));

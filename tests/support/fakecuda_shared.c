@@ -82,7 +82,7 @@ static fake_result
 open_file(const struct fake_token *token, size_t granularity, int *out)
 {
     char path[PATH_BYTES];
-    struct stat about;
+    struct stat about = {.st_size = 0};
     write_path(token, path);
     if (token->bytes == 0 || token->bytes % granularity != 0 || !is_open(token) ||
         stat(path, &about) != 0 || (uint64_t)about.st_size != token->bytes)

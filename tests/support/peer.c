@@ -19,7 +19,14 @@
 #include <cmocka.h>
 
 #include "src/base/base.h"
+#include "src/base/sanitizer.h"
 #include "tests/support/copy_slots.h"
+
+#if FERRYI_MEMORY_SANITIZER
+#include <sanitizer/msan_interface.h>
+#else
+#define __msan_unpoison(memory, bytes) ((void)0)
+#endif
 
 #define WORD                                                                                       \
     "peer" /* the first argument of the second process; the next one is the kind of device */
@@ -42,6 +49,7 @@ pass(ssize_t (*transfer)(int, void *, size_t), int file, void *at, size_t bytes)
 static ssize_t
 put(int file, void *at, size_t bytes)
 {
+    __msan_unpoison(at, bytes); /* padding */
     return write(file, at, bytes);
 }
 
